@@ -103,28 +103,18 @@ def test_batches_are_those_of_the_obvious_choice(per_row: int | None) -> None:
     assert np.all(np.diff(values) <= 1e-12)
 
 
-def test_an_alike_row_waits_for_others() -> None:
+def test_batches_of_a_few_entries() -> None:
+    # An alike row waits for others; label 1 is not known by what is asked about label 0.
     phi = np.array([[1.0, 0.0], [0.99, 0.01], [0.0, 1.0], [1.0, 0.0]])
     gains, labels = np.array([1.0, 0.99, 0.8, 0.9]), np.array([0, 0, 0, 1])
-    chosen, _ = choose_spread(gains, np.arange(4), labels, phi, np.zeros(4), 4)
-    # The label 1 is not known by what is asked about label 0.
-    assert_array_equal(chosen, [0, 3, 2, 1])
-
-
-def test_a_label_of_which_little_is_known_comes_first() -> None:
+    assert_array_equal(choose_spread(gains, np.arange(4), labels, phi, np.zeros(4), 4)[0], [0, 3, 2, 1])
+    # A label of which little is known comes first, and equal entries are ordered by place.
+    ones, five = np.ones((5, 1)), np.arange(5)
     known = np.array([30.0, 2.0, 8.0])
-    chosen, _ = choose_spread(np.ones(3), np.arange(3), np.arange(3), np.ones((3, 1)), known, 3)
-    assert_array_equal(chosen, [1, 2, 0])
-
-
-def test_equal_entries_are_ordered_by_place() -> None:
-    chosen, _ = choose_spread(np.ones(5), np.arange(5), np.arange(5), np.ones((5, 1)), np.zeros(5), 9)
-    assert_array_equal(chosen, np.arange(5))
-
-
-def test_nothing_to_choose_from() -> None:
-    none = np.zeros(0, dtype=np.int64)
-    chosen, values = choose_spread(np.zeros(0), none, none, np.ones((0, 1)), np.zeros(0), 3)
+    assert_array_equal(choose_spread(np.ones(3), five[:3], five[:3], ones[:3], known, 3)[0], [1, 2, 0])
+    assert_array_equal(choose_spread(np.ones(5), five, five, ones, np.zeros(5), 9)[0], five)
+    # Of nothing there is nothing to choose.
+    chosen, values = choose_spread(np.zeros(0), five[:0], five[:0], ones[:0], np.zeros(0), 3)
     assert len(chosen) == len(values) == 0
 
 
@@ -137,19 +127,18 @@ def test_directions_have_length_one_on_average() -> None:
     assert directions_of(np.zeros((2, 0)), whitening(np.zeros((0, 0)))).shape == (2, 1)
 
 
-def test_the_best_candidates_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labelgap.asking.candidates._FEWEST", 1)
+def test_the_best_candidates_are_kept() -> None:
     rng = np.random.RandomState(0)
-    # Few distinct values, so that there are ties.
-    worth = rng.randint(6, size=(30, 5)).astype(float)
+    # Few distinct values, so that there are ties; 5,000 candidates are kept at least.
+    worth = rng.randint(6, size=(300, 50)).astype(float)
     known = rng.uniform(size=worth.shape) < 0.2
-    candidates = Candidates(3, 5, None)
-    for start in range(0, 30, 4):
+    candidates = Candidates(3, 50, None)
+    for start in range(0, 300, 4):
         here = slice(start, start + 4)
         candidates.add(start, worth[here], worth[here], worth[here], known[here])
     rows, labels, _, _ = candidates.found()
-    order = np.argsort(np.where(known, np.inf, -worth).ravel(), kind="stable")[:30]
-    assert_array_equal(rows * 5 + labels, np.sort(order))
+    order = np.argsort(np.where(known, np.inf, -worth).ravel(), kind="stable")[:5000]
+    assert_array_equal(rows * 50 + labels, np.sort(order))
 
 
 def test_a_row_has_twice_its_budget_of_candidates() -> None:

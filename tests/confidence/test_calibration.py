@@ -32,14 +32,19 @@ def sample(n: int = 2000, scale: float = 1.0) -> tuple[Any, Any, Any]:
     return scale * scores, values, rng.uniform(0.5, 2, size=n)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e3, 1e-4])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_sigmoid_is_that_of_scikit_learn(scale: float, weighted: bool) -> None:
-    scores, values, weights = sample(scale=scale)
-    weights = weights if weighted else np.ones(len(scores))
-    found = fit_sigmoid(scores, values, weights, of_probabilities=False)
-    theirs = _SigmoidCalibration().fit(scores, values, weights)
-    assert_allclose(found(scores), theirs.predict(scores), atol=2e-4)
+def test_maps_are_those_of_scikit_learn() -> None:
+    for scale in (1.0, 1e3, 1e-4):
+        scores, values, given = sample(scale=scale)
+        for weights in (np.ones(len(scores)), given):
+            found = fit_sigmoid(scores, values, weights, of_probabilities=False)
+            theirs = _SigmoidCalibration().fit(scores, values, weights)
+            assert_allclose(found(scores), theirs.predict(scores), atol=2e-4, err_msg=str(scale))
+    scores, values, weights = sample()
+    found = fit_isotonic(scores, values, weights, of_probabilities=False)
+    theirs = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+    theirs.fit(scores, values.astype(float), sample_weight=weights)
+    everywhere = np.linspace(-5, 5, 1001)
+    assert_allclose(found(everywhere), theirs.predict(everywhere), atol=1e-12)
 
 
 def test_sigmoid_of_probabilities_is_about_their_odds() -> None:
@@ -51,22 +56,11 @@ def test_sigmoid_of_probabilities_is_about_their_odds() -> None:
     )
     assert np.isfinite(of_odds(np.array([0.0, 1.0]))).all()
     assert np.isfinite(log_odds(np.array([0.0, 1.0]))).all()
-
-
-@pytest.mark.parametrize("values", [[0, 0, 0], [1, 1, 1], [0, 1, 1]])
-def test_sigmoid_of_classes_that_a_score_separates(values: list[int]) -> None:
-    found = fit_sigmoid(np.arange(3.0), np.array(values), np.ones(3), of_probabilities=False)
-    p = found(np.arange(3.0))
-    assert np.all((p > 0) & (p < 1))
-
-
-def test_isotonic_is_that_of_scikit_learn() -> None:
-    scores, values, weights = sample()
-    found = fit_isotonic(scores, values, weights, of_probabilities=False)
-    theirs = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
-    theirs.fit(scores, values.astype(float), sample_weight=weights)
-    everywhere = np.linspace(-5, 5, 1001)
-    assert_allclose(found(everywhere), theirs.predict(everywhere), atol=1e-12)
+    # Of classes that a score separates it stays within 0 and 1.
+    for values in ([0, 0, 0], [1, 1, 1], [0, 1, 1]):
+        found = fit_sigmoid(np.arange(3.0), np.array(values), np.ones(3), of_probabilities=False)
+        p = found(np.arange(3.0))
+        assert np.all((p > 0) & (p < 1))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -88,10 +82,7 @@ def test_the_error_after_calibration_is_not_that_of_the_training_scores(how: str
     assert error.after < error.before
     if how == "isotonic":
         assert calibration_error(found(scores), values) < 0.5 * error.after
-
-
-@pytest.mark.parametrize("how", FIT_MAP)
-def test_noise_does_not_look_calibrated_by_chance(how: str) -> None:
+    # Noise does not look calibrated by chance.
     rng = np.random.RandomState(1)
     labels = ObservedLabels.from_dense((rng.uniform(size=(60, 1)) < 0.5).astype(float))
     _, error = calibrate(rng.standard_normal(60), labels, how, None, of_probabilities=False)
@@ -99,12 +90,9 @@ def test_noise_does_not_look_calibrated_by_chance(how: str) -> None:
     assert error.after > 0.02
 
 
-def test_unknown_calibration() -> None:
+def test_unknown_and_forged_maps_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="calibration"):
         calibrate(np.zeros(2), ObservedLabels.from_dense([[0, 1]]), "beta", None, of_probabilities=False)
-
-
-def test_forged_maps_are_refused() -> None:
     with pytest.raises(ValueError, match="not finite"):
         SigmoidMap(np.inf, 0.0, of_probabilities=False)
     for x, y in (([0.0, 1.0], [1.0, 0.0]), ([1.0, 0.0], [0.0, 1.0]), ([0.0], [0.0, 1.0]), ([], [])):
