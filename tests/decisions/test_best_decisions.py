@@ -214,17 +214,19 @@ def hull(one):
 def test_many_groups_are_near_the_best():
     # So many that they are not solved exactly, unless they are concave.
     rng = np.random.default_rng(0)
-    total, n = 1500, 300
+    total, n = 1502, 300
     concave = [np.append(0, np.cumsum(-np.sort(-rng.normal(size=12)))) for _ in range(n)]
     others = [np.cumsum(-np.sort(-rng.random(12))) / np.arange(3, 15) for _ in range(n)]
-    for values, exactly in itertools.product((concave, others), (False, True)):
+    # Where steps come in leaps, a leap that no longer fits may be left out.
+    leaps = [np.repeat([0, *np.cumsum(-np.sort(-rng.random(3)))], 4)[:13] for _ in range(n)]
+    for values, exactly in itertools.product((concave, others, leaps), (False, True)):
         found = allocate(values, total, exactly)
         assert found.sum() == total if exactly else found.sum() <= total
         steps = -np.sort(-np.concatenate([np.diff(hull(one)) for one in values]))[:total]
         bound = sum(one[0] for one in values) + (steps if exactly else np.maximum(steps, 0)).sum()
         reached = sum(one[k] for one, k in zip(values, found, strict=True))
         assert reached <= bound + 1e-9
-        assert reached >= bound - (1e-9 if values is concave else 0.05)
+        assert reached >= bound - (1e-9 if values is concave else 0.05 if values is others else 1.0)
 
 
 # -- what is refused ---------------------------------------------------------------------------------------

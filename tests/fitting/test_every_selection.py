@@ -1,4 +1,4 @@
-"""What "auto" chooses, beside an exhaustive grid of given penalties around it, for every estimator that chooses.
+"""What "auto" chooses beside an exhaustive grid of given penalties, for every estimator that chooses.
 
 An estimator enters by having a ``trace_penalty``. The order in which a search asks is tested in
 test_selection_loop.py.
@@ -23,7 +23,7 @@ PENALTIES = ("trace_penalty", "ridge_penalty", "intercept_penalty")
 SELECTING = {
     name for name, kind in public_estimators().items() if "trace_penalty" in signature(kind).parameters
 }
-FLIPS = {"flip_rate": 0.3}
+LIKES = {"unobserved": "unlabelled", "flip_rate": 0.3}
 # What a search chooses besides the penalties is given, so that a fit can be repeated.
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "LowRankClassifier": (X, Y, {"features": "linear"}),
@@ -32,13 +32,13 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "LowRankClassifier, likes": (
         X,
         np.nan_to_num(Y),
-        {"unobserved": "unlabelled", "loss": "squared", **FLIPS},
+        {"loss": "squared", **LIKES},
     ),
     "LowRankClassifier, silence": (X, np.nan_to_num(Y), {"features": "linear", "unobserved": "negative"}),
     "LowRankRegressor": (X, Y, {}),
     "LowRankRegressor, counts": (X, Y, {"family": "poisson"}),
     "Recommender": (X, Y, {"count_weighting": 0.0}),
-    "Recommender, likes": (X, POSITIVES, {"unobserved": "unlabelled", "count_weighting": 0.0, **FLIPS}),
+    "Recommender, likes": (X, POSITIVES, {"count_weighting": 0.0, **LIKES}),
 }
 FOLD = np.random.default_rng(0).integers(0, 4, Y.shape)
 
@@ -55,11 +55,11 @@ def worth(name: str, X: Any, Y: Any, settings: dict[str, Any]) -> float:
     """The metric of held-out labels, by the folds of the fit; of values, by folds of our own."""
     if not name.startswith("LowRankRegressor"):
         return float(fit(make(name, **settings), X, Y).held_out_metric_)
-    parts = range(FOLD.max() + 1)
-    models = [fit(make(name, **settings), X, np.where(part == FOLD, np.nan, Y)) for part in parts]
-    return float(
-        np.mean([one.score(X, np.where(part == FOLD, Y, np.nan)) for part, one in zip(parts, models)])
-    )
+    found = []
+    for part in range(FOLD.max() + 1):
+        model = fit(make(name, **settings), X, np.where(part == FOLD, np.nan, Y))
+        found.append(model.score(X, np.where(part == FOLD, Y, np.nan)))
+    return float(np.mean(found))
 
 
 def grid_around(chosen: dict[str, float]) -> list[dict[str, float]]:
