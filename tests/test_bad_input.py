@@ -454,7 +454,7 @@ ERRORS: dict[type[Exception], dict[str, Callable[[], object]]] = {
     DeviceMemoryError: {
         "device-memory | The fit needs about .* GB on .*, where .* GB are free": lambda: require_memory(
             SimpleNamespace(type="cpu"), 1e30, "The fit"
-        ),
+        )
     },
     InvalidFeaturesError: {
         r"features-huge | as large as 1\.0e\+150, whose squares overflow": lambda: fit(
@@ -499,12 +499,12 @@ ERRORS: dict[type[Exception], dict[str, Callable[[], object]]] = {
     UnknownIdError: {
         "unknown-id | The user 'eve' is not among the 3 users that are known.*fold_in": lambda: (
             recommender().predict("eve", "x")
-        ),
+        )
     },
     InfeasibleConstraintError: {
         r"bounds-infeasible | No threshold gives micro-precision >= 0.9 .* 0.5, .* of -inf": lambda: (
             best_threshold([[0.9], [0.1]], [[0], [1]], subject_to="precision >= 0.9")
-        ),
+        )
     },
     InvalidMetricError: {
         "denominator-vanishes | can vanish: it is 1 when .* and -1 when": lambda: LinearFractional(
@@ -581,18 +581,16 @@ WARNINGS: dict[type[Warning], dict[str, Callable[[], object]]] = {
     TrivialDecisionsWarning: {
         r"trivial-decisions | of the decisions is 0\.\d+ .* yes to everything is 0\.\d+": lambda: fit(
             WITHOUT_SIGNAL < 0.4, WITHOUT_SIGNAL[::-1, :2], threshold="cross-fit", metric="macro-f1"
-        ),
+        )
     },
-    DriftWarning: {
-        "batch-drift | below the interval from": drifting_batch,
-    },
+    DriftWarning: {"batch-drift | below the interval from": drifting_batch},
     ConvergenceWarning: {
         **{
             rf"not-converged | after \d+ iterations .* of \S+ .asked for: 1.0e-12\)(?#{solver})": partial(
                 fit, solver=solver, max_iter=1, tol=1e-12
             )
             for solver in ("factored", "proximal")
-        },
+        }
     },
 }
 

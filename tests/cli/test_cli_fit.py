@@ -28,10 +28,7 @@ def test_it_is_the_fit_of_the_library() -> None:
     assert np.array_equal(loaded.coef_, model.coef_)
     assert loaded.feature_names_in_.tolist() == list(table.feature_names or ())
     assert list(loaded.label_names_) == TAG_NAMES
-    assert said["threshold"] == {
-        "score": model.threshold_,
-        "probability": model.threshold_probability_,
-    }
+    assert said["threshold"] == {"score": model.threshold_, "probability": model.threshold_probability_}
     assert said["held_out"] == {
         "name": "micro-f1",
         "value": model.held_out_metric_,
@@ -266,10 +263,7 @@ def test_problems_are_told_in_one_line(arguments: tuple[str, ...], words: str) -
         (("fit",), "Missing argument 'DATA'"),
         (("fit", "nowhere.csv"), "'nowhere.csv' does not exist"),
         (("fit", "articles.csv", *TAGS, "--family", "gamma"), "--family"),
-        (
-            ("fit", "articles.csv", *TAGS, "--trace-penalty", "much"),
-            "'much' is neither a number",
-        ),
+        (("fit", "articles.csv", *TAGS, "--trace-penalty", "much"), "'much' is neither a number"),
         (("fit", "articles.csv", *TAGS, "--flip-rate", "1.5"), "to below 1"),
         (("fit", "articles.csv", *TAGS, "--rank", "0"), "--rank"),
         (("fit", "articles.csv", *TAGS, "--average", "macro"), "it is for a formula"),

@@ -1,64 +1,70 @@
-"""``labelgap predict``: by name, in every form, for every kind of model."""
+"""``labelgap predict``: by name, in every form, for every kind of model, with sets and budgets."""
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
-from cli_runs import QUICK, error_of, run, run_json
+from cli_runs import FIXED, TABLE, TAGS, lines, rows_of, run, run_json, told
 
 import labelgap
-from labelgap.data.files import read_label_table, read_numbers
+from labelgap import Budget
+from labelgap.data.files import read_label_table, read_numbers, write_columns
 
-TAGS = ["tag_business", "tag_politics", "tag_sport", "tag_travel", "tag_culture", "tag_data"]
-
-
-def rows_of(path: str | Path) -> list[dict[str, str]]:
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+pytestmark = pytest.mark.usefixtures("models")
+PREDICT = "predict articles.labelgap new_articles.csv"
 
 
-def expected(model: Path) -> tuple[labelgap.LowRankClassifier, np.ndarray]:
+def expected(model: str = "articles.labelgap") -> tuple[labelgap.LowRankClassifier, np.ndarray]:
     loaded = labelgap.load(model)
     return loaded, read_label_table("new_articles.csv", features=list(loaded.feature_names_in_)).X
 
 
-def test_decisions_in_a_wide_table(fitted: dict[str, Path]) -> None:
-    told = run("predict", fitted["articles"], "new_articles.csv", "--out", "d.csv").stdout
-    model, X = expected(fitted["articles"])
+def decisions_of(path: str) -> np.ndarray:
+    return np.array([[int(row[tag]) for tag in TAGS] for row in rows_of(path)])
+
+
+def test_decisions_in_a_wide_table() -> None:
+    said = told(f"{PREDICT} --out d.csv")
+    model, X = expected()
     found = rows_of("d.csv")
     assert list(found[0]) == ["id", *TAGS]
     assert [row["id"] for row in found] == [f"A{301 + at}" for at in range(200)]
-    decisions = np.array([[int(row[tag]) for tag in TAGS] for row in found])
+    decisions = decisions_of("d.csv")
     assert np.array_equal(decisions, model.predict(X, output="dense"))
-    assert f"Wrote 200 rows to d.csv: {decisions.sum()} yes among 1200 decisions." in told
+    assert f"Wrote 200 rows to d.csv: {decisions.sum()} yes among 1200 decisions." in said
+    piped = run(PREDICT)
+    assert (piped.stdout, piped.stderr) == (Path("d.csv").read_text(), "")
+    said = run_json(PREDICT)
+    assert said["rows"] == len(said["predictions"]) == 200
+    assert (said["predictions"][0]["id"], said["warnings"]) == ("A301", [])
+    said = run_json(f"{PREDICT} --out e.csv")
+    assert (said["out"], said["yes"]) == ("e.csv", decisions.sum())
+    Path("d.csv").write_text("precious")
+    run(f"{PREDICT} --out d.csv --force")
+    assert Path("d.csv").read_text() == piped.stdout
 
 
-@pytest.mark.parametrize(
-    ("what", "method"), [("probabilities", "predict_proba"), ("scores", "decision_function")]
-)
-@pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.parquet", "p.csv.gz"])
-def test_numbers_keep_all_their_digits(what: str, method: str, name: str, fitted: dict[str, Path]) -> None:
-    run("predict", fitted["articles"], "new_articles.csv", "--what", what, "--out", name)
-    model, X = expected(fitted["articles"])
-    assert np.array_equal(read_numbers(name, drop="id").values, getattr(model, method)(X))
-
-
-def test_everything_at_once(fitted: dict[str, Path]) -> None:
-    run("predict", fitted["articles"], "new_articles.csv", "--what", "all", "--out", "all.csv")
+def test_numbers_keep_all_their_digits_in_every_format() -> None:
+    model, X = expected()
+    for what, method in (("probabilities", "predict_proba"), ("scores", "decision_function")):
+        for name in ("p.csv", "p.tsv", "p.parquet", "p.csv.gz"):
+            run(f"{PREDICT} --what {what} --force --out {name}")
+            assert np.array_equal(read_numbers(name, drop="id").values, getattr(model, method)(X)), name
+    run(f"{PREDICT} --what all --out all.csv")
     first = rows_of("all.csv")[0]
     assert list(first)[:4] == ["id", "tag_business", "tag_business_probability", "tag_business_score"]
-    model, X = expected(fitted["articles"])
     assert float(first["tag_data_score"]) == model.decision_function(X)[0, -1]
 
 
-def test_a_line_for_each_yes(fitted: dict[str, Path]) -> None:
-    run("predict", fitted["articles"], "new_articles.csv", "--long", "--out", "yes.csv")
-    run("predict", fitted["articles"], "new_articles.csv", "--long", "--all", "--out", "each.csv")
-    model, X = expected(fitted["articles"])
+def test_a_line_for_each_yes() -> None:
+    run(f"{PREDICT} --long --out yes.csv")
+    run(f"{PREDICT} --long --all --out each.csv")
+    model, X = expected()
     decisions = model.predict(X, output="dense")
     yes, each = rows_of("yes.csv"), rows_of("each.csv")
     assert (len(yes), len(each)) == (decisions.sum(), decisions.size)
@@ -67,162 +73,176 @@ def test_a_line_for_each_yes(fitted: dict[str, Path]) -> None:
     assert float(each[1]["probability"]) == model.predict_proba(X)[0, 1]
 
 
-def test_the_order_of_columns_does_not_matter(fitted: dict[str, Path]) -> None:
-    table = [line.split(",") for line in Path("new_articles.csv").read_text().splitlines()]
+def test_columns_are_found_by_name_and_rows_without_ids_are_numbered() -> None:
+    table = [line.split(",") for line in lines("new_articles.csv")]
     turned = "\n".join(
-        ",".join(["note", *row[::-1]] if at == 0 else ["x", *row[::-1]]) for at, row in enumerate(table)
+        ",".join([f"note{at}" if at == 0 else "x", *row[::-1]]) for at, row in enumerate(table)
     )
     Path("turned.csv").write_text(turned)
-    run("predict", fitted["articles"], "new_articles.csv", "--out", "a.csv")
-    run("predict", fitted["articles"], "turned.csv", "--out", "b.csv")
-    assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
-
-
-def test_rows_without_ids_are_numbered(fitted: dict[str, Path]) -> None:
-    lines = Path("new_articles.csv").read_text().splitlines()
-    Path("bare.csv").write_text("\n".join(line.partition(",")[2] for line in lines))
-    run("predict", fitted["articles"], "bare.csv", "--out", "d.csv")
+    assert run("predict articles.labelgap turned.csv").stdout == run(PREDICT).stdout
+    Path("bare.csv").write_text("\n".join(",".join(row[1:]) for row in table))
+    run("predict articles.labelgap bare.csv --out d.csv")
     assert [row["row"] for row in rows_of("d.csv")][:3] == ["0", "1", "2"]
-    run("predict", fitted["articles"], "new_articles.csv", "--id", "tag_data", "--out", "e.csv")
+    run(f"{PREDICT} --id tag_data --out e.csv")
     assert rows_of("e.csv")[0]["tag_data"] in "01"
-
-
-def test_csv_into_a_pipe(fitted: dict[str, Path]) -> None:
-    run("predict", fitted["articles"], "new_articles.csv", "--out", "d.csv")
-    piped = run("predict", fitted["articles"], "new_articles.csv")
-    assert piped.stdout == Path("d.csv").read_text()
-    assert piped.stderr == ""
-
-
-def test_json_with_and_without_a_file(fitted: dict[str, Path]) -> None:
-    said = run_json("predict", fitted["articles"], "new_articles.csv")
-    assert said["rows"] == len(said["predictions"]) == 200
-    assert said["predictions"][0]["id"] == "A301"
-    said = run_json("predict", fitted["articles"], "new_articles.csv", "--out", "d.csv")
-    assert said["out"] == "d.csv"
-    assert said["yes"] == sum(int(row[tag]) for row in rows_of("d.csv") for tag in TAGS)
-
-
-def test_blocks_make_no_difference(fitted: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    run("predict", fitted["articles"], "new_articles.csv", "--long", "--out", "a.csv")
-    monkeypatch.setattr("labelgap.cli.predict._BLOCK_ENTRIES", 40)
-    run("predict", fitted["articles"], "new_articles.csv", "--long", "--out", "b.csv")
-    run("predict", fitted["articles"], "new_articles.csv", "--out", "b.parquet")
-    whole, blocks = rows_of("a.csv"), rows_of("b.csv")
-    # The last digit of a product of matrices may depend on how many rows it has.
-    ours, theirs = ([float(row.pop("probability")) for row in rows] for rows in (whole, blocks))
-    assert whole == blocks
-    np.testing.assert_allclose(ours, theirs, rtol=1e-14)
-    assert read_numbers("b.parquet", drop="id").values.shape == (200, 6)
-
-
-def test_files_without_names_go_by_place(fitted: dict[str, Path]) -> None:
-    model, X = expected(fitted["articles"])
+    # Without names it goes by place.
+    model, X = expected()
     np.savez("rows.npz", X=X)
-    run("predict", fitted["articles"], "rows.npz", "--out", "d.csv")
-    decisions = np.array([[int(row[tag]) for tag in TAGS] for row in rows_of("d.csv")])
-    assert np.array_equal(decisions, model.predict(X, output="dense"))
-    np.savez("short.npz", X=X[:, 1:])
-    told = error_of("predict", fitted["articles"], "short.npz")
-    assert "short.npz has 7 features, and the model was fitted to 8" in told
+    run("predict articles.labelgap rows.npz --out f.csv")
+    assert np.array_equal(decisions_of("f.csv"), model.predict(X, output="dense"))
 
 
-def test_a_regression_predicts_means(fitted: dict[str, Path]) -> None:
-    run("predict", fitted["counts"], "new_articles.csv", "--out", "means.csv")
-    run("predict", fitted["counts"], "new_articles.csv", "--what", "scores", "--out", "scores.csv")
+def test_many_rows_go_in_blocks() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 2))
+    model = labelgap.LowRankClassifier(trace_penalty=5.0, ridge_penalty=1.0, threshold="train")
+    model.fit(X[:200], (X[:200, :1] + np.linspace(-1, 1, 300) > 0).astype(float)).save("many.labelgap")
+    np.savez("many.npz", X=X)
+    run("predict many.labelgap many.npz --long --out long.csv")
+    run("predict many.labelgap many.npz --out wide.parquet")
+    decided = model.predict(X, output="dense")
+    assert np.array_equal(pd.read_parquet("wide.parquet").to_numpy()[:, 1:], decided)
+    found = pd.read_csv("long.csv")
+    assert np.array_equal(
+        np.column_stack([found["row"], found["label"].str[6:].astype(int)]), np.argwhere(decided)
+    )
+    np.testing.assert_allclose(found["probability"], model.predict_proba(X)[decided == 1], rtol=1e-14)
+
+
+def test_a_regression_predicts_means() -> None:
+    run("predict counts.labelgap new_articles.csv --out means.csv")
+    run("predict counts.labelgap new_articles.csv --what scores --out scores.csv")
     means, scores = (read_numbers(name, drop="id") for name in ("means.csv", "scores.csv"))
     assert means.names == ("quotes", "images")
     assert np.allclose(means.values, np.exp(scores.values))
-    told = error_of("predict", fitted["counts"], "new_articles.csv", "--what", "decisions", code=2)
-    assert "a regression has predictions, or scores" in told
-    assert "no yes and no" in error_of("predict", fitted["counts"], "new_articles.csv", "--long", code=2)
 
 
-def test_pairs_for_a_recommender(fitted: dict[str, Path]) -> None:
+def test_pairs_for_a_recommender() -> None:
     Path("pairs.csv").write_text("user,item\nu1,film 1\nu1,film 2\nu2,film 2\n")
-    run("predict", fitted["films"], "pairs.csv", "--out", "d.csv")
-    model = labelgap.load(fitted["films"])
+    run("predict films.labelgap pairs.csv --out d.csv")
+    wanted = labelgap.load("films.labelgap").predict(["u1", "u1", "u2"], ["film 1", "film 2", "film 2"])
     found = rows_of("d.csv")
     assert [row["item"] for row in found] == ["film 1", "film 2", "film 2"]
-    wanted = model.predict(["u1", "u1", "u2"], ["film 1", "film 2", "film 2"])
     assert [int(row["decision"]) for row in found] == wanted.tolist() == [1, 0, 1]
-    run("predict", fitted["films"], "pairs.csv", "--what", "scores", "--out", "s.csv")
+    run("predict films.labelgap pairs.csv --what scores --out s.csv")
     assert list(rows_of("s.csv")[0]) == ["user", "item", "score"]
-
-
-def test_unknown_users_are_named_or_left_out(fitted: dict[str, Path]) -> None:
     Path("pairs.csv").write_text("user,item\nu1,film 1\nzoe,film 2\n")
-    assert "zoe" in error_of("predict", fitted["films"], "pairs.csv")
-    result = run("predict", fitted["films"], "pairs.csv", "--skip-unknown")
+    result = run("predict films.labelgap pairs.csv --skip-unknown")
     assert "1 of 2 lines have a user or an item that the model does not know" in result.stderr
     assert len(result.stdout.splitlines()) == 2
-    Path("pairs.csv").write_text("user,item\nzoe,film 2\n")
-    told = error_of("predict", fitted["films"], "pairs.csv", "--skip-unknown")
-    assert "No line has a user and an item that the model knows." in told
-
-
-def test_missing_columns_are_named(fitted: dict[str, Path]) -> None:
-    text = Path("new_articles.csv").read_text()
-    Path("renamed.csv").write_text(text.replace("links", "urls", 1).replace("images", "pictures", 1))
-    told = error_of("predict", fitted["articles"], "renamed.csv")
-    assert told == "Error: renamed.csv lacks 2 of the 8 features of the model: 'links', 'images'."
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--all",), "it goes with --long"),
-        (("--long", "--what", "scores"), "--long has its own columns"),
-        (("--user", "id"), "it is for a recommender"),
-        (("--skip-unknown",), "it is for a recommender"),
-        (("--what", "guesses"), "--what"),
-    ],
-)
-def test_wrong_usage(arguments: tuple[str, ...], words: str, fitted: dict[str, Path]) -> None:
-    assert words in error_of("predict", fitted["articles"], "new_articles.csv", *arguments, code=2)
-
-
-def test_what_is_no_model_is_refused(fitted: dict[str, Path]) -> None:
-    told = error_of("predict", "new_articles.csv", "new_articles.csv")
-    assert "new_articles.csv is not a file that labelgap wrote" in told
-    damaged = bytearray(fitted["articles"].read_bytes())
-    damaged[len(damaged) // 2] ^= 0xFF
-    Path("damaged.labelgap").write_bytes(damaged)
-    told = error_of("predict", "damaged.labelgap", "new_articles.csv")
-    assert "damaged.labelgap" in told
-    assert "does not exist" in error_of("predict", "no.labelgap", "new_articles.csv", code=2)
-
-
-def test_an_output_is_not_replaced_unasked(fitted: dict[str, Path]) -> None:
-    Path("d.csv").write_text("precious")
-    assert "exists already" in error_of("predict", fitted["articles"], "new_articles.csv", "--out", "d.csv")
-    assert Path("d.csv").read_text() == "precious"
-    run("predict", fitted["articles"], "new_articles.csv", "--out", "d.csv", "--force")
-    assert "does not say" in error_of("predict", fitted["articles"], "new_articles.csv", "--out", "d.docx")
 
 
 def test_names_of_any_alphabet_survive() -> None:
     text = Path("articles.csv").read_text(encoding="utf-8")
     Path("a.csv").write_text(text.replace("tag_sport", "tag_κέρδος"), encoding="utf-8")
-    run("fit", "a.csv", "--labels", "tag_*", "--id", "id", *QUICK)
-    piped = run("predict", "model.labelgap", "new_articles.csv").stdout_bytes
+    run(f"fit a.csv --labels tag_* --id id {FIXED} -q")
+    piped = run("predict model.labelgap new_articles.csv").stdout_bytes
     assert "tag_κέρδος" in piped.decode("utf-8").splitlines()[0]
-    assert "tag_κέρδος" in json.dumps(run_json("info", "model.labelgap"), ensure_ascii=False)
+    assert "tag_κέρδος" in json.dumps(run_json("info model.labelgap"), ensure_ascii=False)
 
 
-def test_ids_that_come_twice_are_told_in_one_line(fitted: dict[str, Path]) -> None:
-    lines = Path("new_articles.csv").read_text().splitlines()
-    first = lines[1].split(",")[0]
-    Path("twice.csv").write_text("\n".join([*lines[:3], lines[1], lines[2], lines[1]]))
-    second = lines[2].split(",")[0]
-    result = run("predict", fitted["articles"], "twice.csv", "--out", "d.csv")
-    assert result.stderr == (
-        f"Warning: twice.csv: 2 ids come more than once: {first!r} (rows 1, 3, 5), {second!r} (rows 2, 4). "
+def test_ids_that_come_twice_are_told_in_one_line() -> None:
+    table = lines("new_articles.csv")
+    Path("twice.csv").write_text("\n".join([*table[:3], table[1], table[2], table[1]]))
+    assert run("predict articles.labelgap twice.csv --out d.csv").stderr == (
+        "Warning: twice.csv: 2 ids come more than once: 'A301' (rows 1, 3, 5), 'A302' (rows 2, 4). "
         "Each row is decided on its own, so such an id has several lines in the output.\n"
     )
-    lines = Path("articles.csv").read_text().splitlines()
-    Path("twice.csv").write_text("\n".join([*lines, lines[1]]))
-    said = run_json("fit", "twice.csv", "--labels", "tag_*", *QUICK[:-1])
-    first = lines[1].split(",")[0]
-    assert f"1 id comes more than once: {first!r} (rows 1, {len(lines)})" in said["warnings"][0]
-    assert run_json("predict", fitted["articles"], "new_articles.csv")["warnings"] == []
+    table = lines("articles.csv")
+    Path("twice.csv").write_text("\n".join([*table, table[1]]))
+    said = run_json(f"fit twice.csv --labels tag_* {FIXED}")
+    assert f"1 id comes more than once: 'A001' (rows 1, {len(table)})" in said["warnings"][0]
+
+
+# -- sets and calibration ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def held_out(fitted: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with held-out scores and a calibration."""
+    path = tmp_path_factory.mktemp("models") / "held_out.labelgap"
+    table = TABLE.replace("articles.csv", str(fitted["articles"].parent / "articles.csv"))
+    said = told(f"fit {table} --calibration sigmoid --trace-penalty 0.05 --ridge-penalty 0.01 --out {path}")
+    assert "sigmoid: expected error 0.0" in said
+    return path
+
+
+def sets_of(path: Path, guarantee: str = "class") -> tuple[Any, np.ndarray, np.ndarray]:
+    model, X = expected(str(path))
+    return model, X, model.predict_set(X, 0.95, guarantee, output="dense")
+
+
+def test_what_is_not_decided_is_blank(held_out: Path) -> None:
+    command = f"predict {held_out} new_articles.csv --coverage 0.95"
+    said = told(f"{command} --out d.csv")
+    model, X, sets = sets_of(held_out)
+    texts = {1.0: "1", 0.0: "0"}
+    assert [row.split(",")[1:] for row in lines("d.csv")[1:]] == [
+        [texts.get(one, "") for one in row] for row in sets
+    ]
+    unsure = int(np.isnan(sets).sum())
+    assert unsure > 0
+    told_of = f"{int(np.nansum(sets))} yes among {sets.size - unsure} decisions, {unsure} not decided"
+    assert told_of in said
+    assert run(command).stdout == Path("d.csv").read_text()
+    # A line for each yes and for each that is not decided, and null in JSON.
+    run(f"{command} --long --out long.csv")
+    found = rows_of("long.csv")
+    assert len(found) == np.sum(sets != 0)
+    assert sum(line["decision"] == "" for line in found) == unsure
+    assert float(found[0]["probability"]) == model.predict_proba(X)[np.nonzero(sets != 0)][0]
+    rows = run_json(command)["predictions"]
+    assert sum(one is None for row in rows for one in row.values()) == unsure
+    assert run_json(f"{command} --force --out d.csv")["undecided"] == unsure
+    facts = run_json(f"info {held_out}")
+    assert facts["calibration"]["method"] == "sigmoid"
+    assert 0 <= facts["calibration"]["after"] < 0.1
+
+
+def test_sets_in_every_kind_of_file(held_out: Path) -> None:
+    _, _, sets = sets_of(held_out, "entries")
+    for name in ("d.parquet", "d.npz", "d.csv.gz", "d.tsv"):
+        run(f"predict {held_out} new_articles.csv --coverage 0.95 --guarantee entries --out {name}")
+        if name == "d.npz":
+            with np.load(name) as file:
+                found = np.column_stack([file[label] for label in file.files if label != "id"])
+        else:
+            found = read_label_table(name, labels="tag_*", drop="id").labels.to_dense()  # type: ignore[union-attr]
+        assert np.array_equal(found, sets, equal_nan=True), name
+
+
+# -- budgets and thresholds per label ----------------------------------------------------------------------
+
+
+def test_budgets() -> None:
+    model, X = expected()
+    for options, budget in {
+        "--budget 1": 1,
+        "--budget 2 --exactly": Budget(per_row=2, exactly=True),
+        "--total-budget 17": Budget(total=17),
+        "--budget unlimited": Budget(),
+    }.items():
+        run(f"{PREDICT} {options} --force --out out.csv")
+        decided = decisions_of("out.csv")
+        names = list(model.feature_names_in_)
+        wanted = model.predict(pd.DataFrame(X, columns=names), budget=budget)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(decided, wanted, err_msg=options)
+        assert len(run_json(f"{PREDICT} {options} --long")["predictions"]) == decided.sum()
+
+
+def test_thresholds_of_labels_and_bounds_from_the_shell() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 3))
+    Z = X @ rng.standard_normal((3, 3)) + rng.standard_normal((120, 3)) + [1, 0, -2]
+    columns = {name: X[:, at] for at, name in enumerate("abc")}
+    write_columns("data.csv", columns | {f"tag_{at}": (Z[:, at] > 0).astype(float) for at in range(3)})
+    fit = "fit data.csv --labels tag_* --trace-penalty 0.01 --ridge-penalty 0"
+    run(f"{fit} --metric macro-f1 --thresholds shrunk --out one.labelgap")
+    fitted = labelgap.load("one.labelgap")
+    assert (fitted.thresholds, fitted.thresholds_kind_) == ("shrunk", "shrunk")
+    assert "one for each label (shrunk)" in told("info one.labelgap")
+    judged = run_json("evaluate one.labelgap data.csv --labels tag_*")
+    decided = fitted.decision_function(pd.DataFrame(X, columns=list("abc"))) >= fitted.thresholds_
+    assert judged["metrics"]["macro-f1"] == labelgap.get_metric("macro-f1")((Z > 0).astype(float), decided)
+    run(f"{fit} --subject-to 'recall >= 0.9' --out two.labelgap")
+    assert labelgap.load("two.labelgap").subject_to == ["recall >= 0.9"]

@@ -37,8 +37,7 @@ def test_only_the_last_rounds_count() -> None:
 
 
 @pytest.mark.parametrize(
-    "gaps",
-    [(), (0.5,), (0.5, 0.1), (0.1, 0.1, 0.1), (0.1, 0.2, 0.4), (math.inf, math.inf, 0.5, 0.4)],
+    "gaps", [(), (0.5,), (0.5, 0.1), (0.1, 0.1, 0.1), (0.1, 0.2, 0.4), (math.inf, math.inf, 0.5, 0.4)]
 )
 def test_what_cannot_be_told_is_not(gaps: tuple[float, ...]) -> None:
     assert seconds_left(rounds(*gaps), 1e-3) is None
