@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from cli_runs import EXAMPLES, FILMS, error_of, lines, rows_of, run, run_json, t
 
 import labelgap
 from labelgap.data import read_answer_file, read_side_table
+from labelgap.data.files.csv_sheet import CsvSheet
 
 FOLDER = EXAMPLES / "movielens"
 
@@ -137,6 +140,26 @@ def test_a_fit_writes_the_lists_of_all_users(ratings: Path, monkeypatch: pytest.
     assert "no.csv was not written; labelgap recommend model.labelgap --all --out no.csv" in shown
     assert run_json(f"fit ratings.csv {FILMS} --lists no.csv --force", code=130)["lists"] is None
     assert not Path("no.csv").exists()
+
+
+def test_a_fit_does_not_hold_the_file_that_it_has_read(
+    ratings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheets: list[weakref.ref[CsvSheet]] = []
+    read, fit = CsvSheet.read, labelgap.Recommender.fit
+
+    def watched(sheet: CsvSheet, *names: Any) -> Any:
+        sheets.append(weakref.ref(sheet))
+        return read(sheet, *names)
+
+    def fitted(model: labelgap.Recommender, *given: Any, **options: Any) -> labelgap.Recommender:
+        gc.collect()
+        assert [sheet() for sheet in sheets] == [None]
+        return fit(model, *given, **options)
+
+    monkeypatch.setattr(CsvSheet, "read", watched)
+    monkeypatch.setattr(labelgap.Recommender, "fit", fitted)
+    run(f"fit ratings.csv {FILMS}")
 
 
 def test_ids_that_are_numbers_are_found(ratings: Path) -> None:
