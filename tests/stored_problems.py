@@ -176,6 +176,7 @@ def plain_optimum(problem: StoredProblem) -> float:
 
 # -- the table -----------------------------------------------------------------------------------------------
 
+_SCORES = {"features": FeatureSettings(penalty="scores")}
 _I = {"kind": "none", "features": OWN}
 SHAPES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
     "dense": ({"features": CENTRED}, {}),
@@ -196,6 +197,10 @@ SHAPES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
     "X = I beside CSR": ({"kind": "csr", "features": OWN}, {"trace": 0.3}),
     "X = I, larger": ({**_I, "n": 60, "n_labels": 30}, {"trace": 0.1, "ridge": 0.01}),
     "label features": ({"features": FeatureSettings(label_features=label_features())}, {}),
+    "penalty on the scores": (_SCORES, {"ridge": 0.05}),
+    "penalty on the scores, CSR, no intercept": ({**_SCORES, "kind": "csr", "fit_intercept": False}, {}),
+    "penalty on the scores, wide": ({**_SCORES, "kind": "wide"}, {"trace": 0.3}),
+    "penalty on the scores, bound": ({**_SCORES, "bound": 0.3}, {}),
 }
 _BOUND = {"bound": 5.0}
 SILENT_SHAPES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {

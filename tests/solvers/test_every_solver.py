@@ -13,13 +13,14 @@ from numpy.testing import assert_array_equal
 from snapshots import Memory, bits
 
 from labelgap.fitting.cross_validation import SolverSettings
-from labelgap.solvers import SOLVERS
+from labelgap.solvers import RIVALS, SOLVERS
 from problem_settings import random_model
 from stored_problems import ORACLE, PROBLEMS, STORED, stored_optima
 
 TOL = 5e-6
 SOME = {name: one for i, (name, one) in enumerate(PROBLEMS.items()) if i % 7 == 0}
 FEW = dict(list(SOME.items())[::4])
+TOL_OF_RIVALS = 1e-3
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 
 
@@ -72,6 +73,22 @@ def test_the_optimum_is_reached_within_the_gap(solver):
             assert 0 <= one.gap <= 1, told
             if not problem.setting.unlabelled:
                 assert one.objective * (1 - one.gap) <= problem.optimum * (1 + ORACLE), told
+
+
+@pytest.mark.parametrize("rival", RIVALS)
+def test_what_rivals_say_of_themselves_is_true(rival):
+    for name, problem in SOME.items():
+        full = min(problem.objective.shape)
+        for rank in (full, 2):
+            told = f"{rival}, rank {rank}: {name}"
+            settings = SolverSettings(RIVALS[rival], rank=rank, tol=TOL_OF_RIVALS)
+            fit = settings.fit(problem.objective, problem.penalties)
+            check_claims(problem, fit, told)
+            assert fit.rank <= rank, told
+            assert fit.converged == (fit.relative_gap <= TOL_OF_RIVALS or fit.capped), told
+            if rank == full:
+                best, scale = problem.optimum, problem.scale(fit.factors)
+                assert fit.objective - best <= TOL_OF_RIVALS * scale, told
 
 
 @every_solver

@@ -236,3 +236,16 @@ def test_a_fit_that_is_stopped_is_not_worse_than_w_at_zero(solver, bound, interc
     value = objective.at(fit.factors).value + penalties.of(fit.singular_values, fit.factors.intercept)
     assert fit.objective == pytest.approx(value, rel=1e-9)
     assert fit.gap >= fit.objective - settings.fit(objective, penalties).objective - 1e-6
+
+
+def test_features_mixed_by_an_invertible_matrix_change_no_score_under_a_penalty_on_scores():
+    rng = np.random.default_rng(7)
+    X, labels = random_features(rng, "dense", 14, 4), ObservedLabels.from_dense(random_labels(rng, 14, 4))
+    mixed = X @ np.random.default_rng(0).standard_normal((4, 4)) @ np.diag([1.0, 100.0, 0.01, 1.0])
+    scores = []
+    for each in (X, mixed):
+        problem = make_problem(each, labels, features={"penalty": "scores"})
+        fit = SOLVERS["factored"](problem.objective(labels), Penalties(0.02), tol=1e-9)
+        left, right, b = problem.to_original(fit.factors)
+        scores.append(each @ left @ right.T + b)
+    assert_allclose(*scores, atol=1e-3)
