@@ -15,7 +15,7 @@ ALONE := PYTHONDONTWRITEBYTECODE= LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST := -m pytest -n 2 --dist worksteal
 
 .NOTPARALLEL:
-.PHONY: demo test test-slow test-docs test-torch test-lowest lint types kernels unit bench docs clean
+.PHONY: demo test test-slow test-docs test-torch test-lowest lint types kernels unit coverage mutations bench docs clean
 
 # A stamp per set of extras: reinstalled when pyproject.toml changes.
 $(VENV)/.demo: pyproject.toml
@@ -52,6 +52,13 @@ kernels: $(VENV)/.test
 
 unit: kernels
 	$(ALONE) $(BIN)/python $(PYTEST) --ignore=tests/docs
+
+# How good the tests are: what they run, and which small mistakes they notice. Both take long.
+coverage: kernels
+	$(ALONE) $(BIN)/python $(PYTEST) --ignore=tests/docs --cov --cov-report=term --durations=30
+
+mutations: kernels
+	$(ALONE) $(BIN)/python -m tests.mutations
 
 # What the documents show: every block of code and of commands, every example, the site.
 test-docs: kernels

@@ -23,6 +23,8 @@ _NO_NUMBER = (
     "with a sequence",
     "Complex data",
     "contains NaN",
+    # A product with an array of objects.
+    "can't multiply sequence",
 )
 # Of dates and times, and of durations.
 _DATE_KINDS = ("M", "m")
