@@ -49,7 +49,7 @@ ROOMS = {
         "kernels/*.py",
         ("thresholds", "decisions", "objective", "recommending", "losses", "solvers"),
     ),
-    "labels": ("labels/*.py", ("test_labels.py", "test_stratified_splits.py", "estimators", "data")),
+    "labels": ("labels/*.py", ("test_labels.py", "test_stratified_splits.py", "test_bad_input.py", "data")),
 }
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,

@@ -61,36 +61,6 @@ def test_a_cap_that_does_not_bind_changes_nothing(solver):
 
 
 @EVERY
-def test_weight_two_is_an_entry_twice(solver):
-    rng = np.random.default_rng(1)
-    X, Y = random_features(rng, "dense", 16, 4), random_labels(rng, 16, 5)
-    weights = rng.integers(1, 3, Y.shape).astype(float)
-    penalties = Penalties(0.03, 1e-3)
-    W, b, fit = fit_data(X, ObservedLabels.from_dense(Y).with_weights(weights), solver, penalties)
-    second = np.where(weights == 2, Y, np.nan)
-    twice = ObservedLabels.from_dense(np.vstack([Y, second]))
-    W2, b2, fit2 = fit_data(np.vstack([X, X]), twice, solver, penalties)
-    assert fit2.objective == pytest.approx(fit.objective, rel=1e-7)
-    assert_allclose(W2, W, atol=1e-3)
-    assert_allclose(b2, b, atol=1e-3)
-
-
-@EVERY
-def test_only_the_ratio_of_weights_matters(solver):
-    rng = np.random.default_rng(1)
-    X, Y = random_features(rng, "dense", 16, 4), random_labels(rng, 16, 5)
-    labels = ObservedLabels.from_dense(Y)
-    fits = [
-        fit_data(
-            X, labels if w is None else labels.with_weights(np.full(Y.shape, w)), solver, Penalties(0.03)
-        )[2]
-        for w in (None, 1.0, 37.0)
-    ]
-    for other in fits[1:]:
-        assert other.objective == pytest.approx(fits[0].objective, rel=1e-7)
-
-
-@EVERY
 @pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
 def test_rows_and_labels_without_entries_change_nothing(solver, kind):
     rng = np.random.default_rng(2)
@@ -107,21 +77,6 @@ def test_rows_and_labels_without_entries_change_nothing(solver, kind):
     assert_allclose(W[:, 3], 0, atol=1e-12)
     if X is None:
         assert_allclose(W[[4, 9, 17]], 0, atol=1e-12)
-
-
-@EVERY
-@pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
-def test_permuted_rows_and_labels_permute_the_scores(solver, kind):
-    rng = np.random.default_rng(3)
-    X, Y = random_features(rng, kind, 16, 4), random_labels(rng, 16, 5)
-    rows, columns = rng.permutation(16), rng.permutation(5)
-    penalties = Penalties(0.03, 1e-3)
-    W, b, _ = fit_data(X, ObservedLabels.from_dense(Y), solver, penalties)
-    permuted = ObservedLabels.from_dense(Y[np.ix_(rows, columns)])
-    W2, b2, _ = fit_data(None if X is None else X[rows], permuted, solver, penalties)
-    scores = (W if X is None else X @ W) + b
-    scores2 = (W2 if X is None else X[rows] @ W2) + b2
-    assert_allclose(scores2, scores[np.ix_(rows, columns)], atol=1e-3)
 
 
 @EVERY
