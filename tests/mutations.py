@@ -47,7 +47,7 @@ ROOMS = {
     "metrics": ("metrics/*.py", ("metrics",)),
     "kernels": (
         "kernels/*.py",
-        ("thresholds", "decisions", "objective", "recommending", "losses", "solvers"),
+        ("thresholds", "decisions", "objective", "recommending", "losses"),
     ),
     "labels": ("labels/*.py", ("test_labels.py", "test_stratified_splits.py", "test_bad_input.py", "data")),
 }
