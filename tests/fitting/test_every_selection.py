@@ -63,11 +63,11 @@ def worth(name: str, X: Any, Y: Any, settings: dict[str, Any]) -> float:
 
 
 def grid_around(chosen: dict[str, float]) -> list[dict[str, float]]:
-    """Each penalty far below and far above what was chosen, in all combinations."""
+    """λ and λ₂ far below and far above what was chosen, in all combinations."""
     ways: dict[str, Callable[[float], tuple[float, ...]]] = {
         "trace_penalty": lambda at: (at / 16, at, 16 * at),
         "ridge_penalty": lambda at: (0.0, at, 16 * at + 0.01),
-        "intercept_penalty": lambda at: (0.0, at),
+        "intercept_penalty": lambda at: (at,),
     }
     each = [[(name, value) for value in dict.fromkeys(ways[name](at))] for name, at in chosen.items()]
     return [dict(one) for one in product(*each)]

@@ -62,8 +62,8 @@ def hand_on_features(estimator: Any, X: Any, *, reset: bool) -> Any:
         refuse_dates(X)
     if not reset and hasattr(estimator, "n_features_in_") and not sp.issparse(X) and np.ndim(X) < 2:
         raise InvalidFeaturesError(
-            f"X is {np.ndim(X)}-d; rows of {estimator.n_features_in_} features were expected. Reshape your data: "
-            "X.reshape(1, -1) for a single row."
+            f"X is {np.ndim(X)}-d; rows of {estimator.n_features_in_} features were expected. Reshape your "
+            "data: X.reshape(1, -1) for a single row."
         )
     if not hasattr(X, "shape") and not hasattr(X, "__len__"):
         # Some rows of it are wanted in every fold.
