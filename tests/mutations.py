@@ -293,12 +293,13 @@ class Trial:
         gc.unfreeze()
         self._functions: dict[tuple[str, int], list[FunctionType]] = defaultdict(list)
         for thing in gc.get_objects():
-            if isinstance(thing, FunctionType) and str(PACKAGE) in thing.__code__.co_filename:
+            # Not isinstance, which asks a weak reference for what it stands for.
+            if type(thing) is FunctionType and str(PACKAGE) in thing.__code__.co_filename:
                 self._functions[thing.__code__.co_filename, thing.__code__.co_firstlineno].append(thing)
         self._remembering = [
             thing
             for thing in gc.get_objects()
-            if isinstance(thing, functools._lru_cache_wrapper) and "labelgap" in thing.__module__
+            if type(thing) is functools._lru_cache_wrapper and "labelgap" in thing.__module__
         ]
         print(f"{len(good)} tests in {sum(self._seconds.values()):.0f} s", flush=True)
         if failing:
