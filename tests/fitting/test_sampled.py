@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from labelgap import ObservedLabels, Recommender
-from labelgap.fitting import sampled
+from labelgap.fitting import sampled, silence
 from labelgap.fitting.penalty_grid import PenaltyGrid
 from labelgap.fitting.search import Candidate
 from labelgap.fitting.trace_search import confirm_trace, loss_curvature, weaken
@@ -155,3 +156,49 @@ def test_a_sample_chooses_where_the_count_weighting_is_given(
     model = Recommender(random_state=0, count_weighting=0.5).fit(ratings)
     assert model.count_weighting_ == 0.5
     assert {c.count_weighting for c in model.candidates_} == {None}
+
+
+# -- lists ---------------------------------------------------------------------------------------------------
+
+
+def likes_by_taste(n: int, n_items: int) -> tuple[list[str], list[str], np.ndarray]:
+    """Stars of users who rate what they like."""
+    rng = np.random.default_rng(0)
+    taste = rng.standard_normal((n, 2)) @ rng.standard_normal((2, n_items))
+    users, items = np.nonzero(taste + rng.gumbel(size=taste.shape) > 1.2)
+    stars = np.clip(np.round(3 + taste[users, items] + 0.5 * rng.standard_normal(len(users))), 1, 5)
+    return [f"u{user}" for user in users], [f"i{item}" for item in items], stars
+
+
+def listing(**settings: Any) -> Recommender:
+    return Recommender(positive=4, unobserved="negative", random_state=0, **settings)
+
+
+def test_samples_choose_what_is_not_given_for_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(silence, "ENOUGH_RATINGS", 30)
+    monkeypatch.setattr(silence, "MANY_RATINGS", 60)
+    given = {"silence_weight": 0.1, "dislike_weight": 0.1, "confidence": 0.0}
+    ratings = likes_by_taste(32, 16)
+    model = listing(trace_penalty=0.01, ridge_penalty="auto", threshold="train", **given).fit(ratings)
+    assert len(model.candidates_) > 1
+    assert model.trace_penalty_ == 0.01
+    model = listing(intercept_penalty=0.0, count_weighting=0.0, **given).fit(ratings)
+    # All users are in the fit, though some of them have chosen.
+    assert set(model.user_ids_) == set(ratings[0])
+    assert model.duality_gap_ <= 1e-2 * model.objective_
+    assert model.held_out_metric_ is not None
+    assert 0 < model.decide_matrix().mean() < 1
+
+
+@pytest.mark.slow
+def test_a_larger_sample_chooses_once_more_for_lists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ratings = likes_by_taste(80, 40)
+    monkeypatch.setattr(silence, "ENOUGH_RATINGS", 300)
+    by_all = listing().fit(ratings)
+    monkeypatch.setattr(silence, "MANY_RATINGS", 600)
+    model, again = (listing().fit(ratings, checkpoint=tmp_path / name) for name in ("one", "two"))
+    np.testing.assert_array_equal(model.item_factors_, again.item_factors_)
+    assert 1 / 3 < model.trace_penalty_ / by_all.trace_penalty_ < 3
+    yes = model.decide_matrix().mean(), by_all.decide_matrix().mean()
+    assert 1 / 3 < yes[0] / yes[1] < 3
+    assert model.batches_[0].metric is not None
