@@ -55,7 +55,7 @@ unit: kernels
 
 # How good the tests are: what they run, and which small mistakes they notice. Both take long.
 coverage: kernels
-	$(ALONE) $(BIN)/python $(PYTEST) --ignore=tests/docs --cov --cov-report=term --durations=30
+	$(ALONE) $(BIN)/python $(PYTEST) --cov --cov-report=term --durations=30
 
 mutations: kernels
 	$(ALONE) $(BIN)/python -m tests.mutations
