@@ -93,7 +93,7 @@ class Mutation(NamedTuple):
 
     @property
     def key(self) -> str:
-        return f"{self.path.relative_to(PACKAGE)}:{self.line}: {self.before} -> {self.after}"
+        return f"{self.path.relative_to(PACKAGE)}:{self.line}:{self.start}: {self.before} -> {self.after}"
 
     @property
     def mutated(self) -> str:
@@ -422,6 +422,7 @@ def main() -> None:
     # This copy of the package, whichever is installed.
     sys.path.insert(0, str(PACKAGE.parent))
     stored = json.loads(given.store.read_text("utf-8")) if given.store and given.store.exists() else {}
+    failed = False
     for room in given.rooms:
         # A process for each room: what one leaves behind does not meet the next.
         child = os.fork()
@@ -429,17 +430,20 @@ def main() -> None:
             trial = Trial(
                 drawn(room, given.number, given.seed), given.jobs, given.limit, stored.get(room, {})
             )
-            tests = [f"tests/{name}" for name in ROOMS[room][1] if (ROOT / "tests" / name).exists()]
+            tests = [f"tests/{name}" for name in ROOMS[room][1]]
             pytest.main(["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", *tests], plugins=[trial])
+            whole = len(trial.caught) == len({one.key for one in trial.mutations})
             n_caught = sum(map(bool, trial.caught.values()))
             print(f"{room}: {n_caught} of {len(trial.caught)} caught", flush=True)
-            if given.store:
+            if given.store and whole:
                 stored[room] = trial.caught
                 given.store.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
-            os._exit(0)
-        os.waitpid(child, 0)
+            os._exit(0 if whole else 1)
+        failed = failed or os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
         if given.store and given.store.exists():
             stored = json.loads(given.store.read_text("utf-8"))
+
+    raise SystemExit(failed)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What "auto" chooses beside an exhaustive grid of given penalties, for every estimator that chooses.
 
-An estimator enters by having a ``trace_penalty``. The order in which a search asks is tested in
-test_selection_loop.py.
+An estimator with a ``trace_penalty`` must be in ``KINDS``, which a test asks for. The order in which a search
+asks is tested in test_selection_loop.py.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ def test_no_penalties_of_a_grid_are_better_by_more_than_luck(name: str) -> None:
     X, Y, settings = KINDS[name]
     found = fit(make(name, **settings), X, Y)
     chosen = {one: float(getattr(found, f"{one}_")) for one in PENALTIES if hasattr(found, f"{one}_")}
+    assert "trace_penalty" in chosen
     given = worth(name, X, Y, settings | chosen)
     if not name.startswith("LowRankRegressor"):
         # What was chosen is what it was chosen for.
