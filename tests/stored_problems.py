@@ -32,7 +32,7 @@ from oracles_objective import DenseTerm
 from problem_settings import OWN, SQUARED, Setting, label_features
 
 STORED = Path(__file__).with_name("optima.json")
-ORACLE = 1e-7
+ORACLE = 2e-8
 """The error of an optimum, relative to the size of the data term."""
 MOST_FOR_CVXPY = 300
 FAR = 20.0
@@ -186,6 +186,8 @@ SHAPES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
     "dense": ({"features": CENTRED}, {}),
     "dense, λ large": ({"features": CENTRED}, {"trace": 0.9}),
     "dense, λ small": ({"features": CENTRED}, {"trace": 0.02}),
+    "dense, λ tiny": ({"fit_intercept": False, "weighted": True}, {"trace": 1.2e-3}),
+    "dense, ridge alone and tiny": ({"features": CENTRED}, {"trace": 0.0, "ridge": 2e-4}),
     "dense, ridge alone": ({"features": CENTRED, "weighted": True}, {"trace": 0.0, "ridge": 0.2}),
     "dense, weighted, no intercept": ({"fit_intercept": False, "weighted": True}, {"ridge": 0.05}),
     "dense, offsets, penalised intercepts": ({"offsets": True, "free_intercept": False}, {}),
