@@ -11,14 +11,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import pytest
 from cli_runs import QUICK, error_of, run, run_json
 
 import labelgap
-from labelgap.cli.app import COMMANDS, load_command
 from labelgap.data.files import read_label_table, write_columns
 
 FILMS = ("--positive", "4", "--trace-penalty", "0.02", "--threshold", "train", "--quiet")
@@ -386,169 +385,10 @@ def test_a_pipe_is_a_file(fitted: dict[str, Path], tmp_path: Path) -> None:
     assert wrong.startswith("Error: pipe: 'tags_*'")
 
 
-WITH_IDS = {
-    "fit": ("fit", "articles.csv", "--labels", "tag_*"),
-    "complete": ("complete", "articles.csv", "--labels", "tag_*"),
-    "errors": ("errors", "articles.csv", "--labels", "tag_*"),
-    "predict": ("predict", "articles", "articles.csv"),
-    "evaluate": ("evaluate", "articles", "articles.csv"),
-    "update": ("update", "articles", "articles.csv", "--out", "other.labelgap"),
-    "report": ("report", "articles", "articles.csv"),
-    "suggest": ("suggest", "articles", "articles.csv"),
-    "threshold": ("threshold", "articles.csv", "--score-column", "words", "--label-column", "tag_sport"),
-    "info": ("info", "articles.csv"),
-}
-
-
-@pytest.mark.parametrize("name", WITH_IDS)
-def test_errors_about_the_ids_say_how_they_are_named(name: str, fitted: dict[str, Path]) -> None:
-    command = [fitted.get(one, one) for one in WITH_IDS[name]]
-    assert "articles.csv has no column 'nope' for the ids (--id)" in error_of(*command, "--id", "nope")
-    if name == "info":
-        return
-    head, first, *others = Path("articles.csv").read_text().splitlines()
-    Path("articles.csv").write_text("\n".join([head, "," + first.split(",", 1)[1], *others]) + "\n")
-    told = error_of(*command, "--id", "id")
-    assert "line 2, column 'id': the id is missing" in told
-    assert "or name another column with --id." in told
-    if name in ("evaluate", "update", "report", "suggest", "predict", "threshold"):
-        told = error_of(*command, "--id", "words")
-        assert "'words' in " in told
-        assert "is the id column (--id) already" in told
-    wanted = [one for one in command if one not in ("--labels", "tag_*")]
-    if name != "threshold":
-        np.savez("arrays.npz", X=np.zeros((4, 8)), Y=np.zeros((4, 6)))
-        told = error_of(*(["arrays.npz" if one == "articles.csv" else one for one in wanted]), "--id", "id")
-        assert told == (
-            "Error: arrays.npz: --id chooses among named columns, which a file of the format npz does not "
-            "have."
-        )
-
-
-@pytest.mark.parametrize("command", ["fit", "complete", "errors", "evaluate", "report", "update", "suggest"])
-def test_errors_about_ids_in_two_files_say_how_they_are_named(command: str, fitted: dict[str, Path]) -> None:
-    rows = [line.split(",") for line in Path("articles.csv").read_text().splitlines()]
-    for path, kept in (
-        ("features.csv", [row[:-6] for row in rows]),
-        ("twice.csv", [[row[0] if at == 0 else "A001", *row[-6:]] for at, row in enumerate(rows)]),
-        ("others.csv", [[row[0] if at == 0 else f"B{at}", *row[-6:]] for at, row in enumerate(rows)]),
-        ("keyed.csv", [["key" if at == 0 else row[0], *row[-6:]] for at, row in enumerate(rows)]),
-        ("short.csv", [row[-6:] for row in rows[:9]]),
-    ):
-        Path(path).write_text("\n".join(map(",".join, kept)) + "\n")
-    if command in ("fit", "complete", "errors"):
-        given = [command, "features.csv"]
-    else:
-        given = [command, fitted["articles"], "features.csv", "--labels", "tag_*"]
-
-    def told(second: str, *more: str) -> str:
-        return error_of(*given, "--label-file", second, *more)
-
-    assert "Keep one row of each, or name another column with --id." in told("twice.csv")
-    assert "correct the ids, or name another column with --id." in told("others.csv")
-    assert "keyed.csv has no column 'id' for the ids (--id)" in told("keyed.csv", "--id", "id")
-    assert "Name the column of ids in both files with --id to match them by it." in told("short.csv")
-
-
-def test_errors_about_ids_of_scores_say_how_they_are_named() -> None:
-    for name, ids in (("scores", "ab"), ("twice", "aa"), ("others", "cd")):
-        Path(f"{name}.csv").write_text("id,s\n" + "".join(f"{one},{at}\n" for at, one in enumerate(ids)))
-    told = error_of("threshold", "scores.csv", "twice.csv")
-    assert "Keep one row of each, or name another column with --id." in told
-    assert "Name others with --id." in error_of("threshold", "scores.csv", "others.csv")
-
-
-# Every argument that names a file to read, in every command; FILE is where it is.
-INPUTS = [
-    ("fit", "FILE", "--labels", "tag_*"),
-    ("fit", "articles.csv", "--labels", "tag_*", "--label-file", "FILE"),
-    ("fit", "ratings.csv", "--positive", "4", "--items", "FILE"),
-    ("fit", "ratings.csv", "--positive", "4", "--users", "FILE"),
-    ("update", "FILE", "new_articles.csv"),
-    ("update", "articles", "FILE"),
-    ("update", "articles", "new_articles.csv", "--label-file", "FILE"),
-    ("update", "films", "ratings.csv", "--items", "FILE"),
-    ("update", "films", "ratings.csv", "--users", "FILE"),
-    ("fold-in", "FILE", "ratings.csv"),
-    ("fold-in", "films", "FILE"),
-    ("fold-in", "films", "ratings.csv", "--items", "FILE"),
-    ("fold-in", "films", "ratings.csv", "--users", "FILE"),
-    ("predict", "FILE", "new_articles.csv"),
-    ("predict", "articles", "FILE"),
-    ("evaluate", "FILE", "new_articles.csv"),
-    ("evaluate", "articles", "FILE"),
-    ("evaluate", "articles", "new_articles.csv", "--label-file", "FILE"),
-    ("report", "FILE", "new_articles.csv"),
-    ("report", "articles", "FILE"),
-    ("report", "articles", "new_articles.csv", "--label-file", "FILE"),
-    ("report", "articles", "new_articles.csv", "--compare", "FILE"),
-    ("threshold", "FILE", "new_articles.csv"),
-    ("threshold", "new_articles.csv", "FILE"),
-    ("complete", "FILE", "--labels", "tag_*"),
-    ("complete", "articles.csv", "--labels", "tag_*", "--label-file", "FILE"),
-    ("errors", "FILE", "--labels", "tag_*"),
-    ("errors", "articles.csv", "--labels", "tag_*", "--label-file", "FILE"),
-    ("suggest", "FILE", "articles.csv"),
-    ("suggest", "articles", "FILE"),
-    ("suggest", "articles", "articles.csv", "--label-file", "FILE"),
-    ("suggest", "films", "--items", "FILE"),
-    ("recommend", "FILE", "--user", "u1"),
-    ("recommend", "films", "--users-file", "FILE"),
-    ("recommend", "films", "--users", "FILE"),
-    ("recommend", "films", "--user", "u1", "--items", "FILE"),
-    ("recommend", "films", "--user", "u1", "--only-file", "FILE"),
-    ("recommend", "films", "--user", "u1", "--not-file", "FILE"),
-    ("recommend", "films", "--user", "u1", "--unavailable", "FILE"),
-    ("split", "FILE"),
-    ("export", "FILE", "model.onnx"),
-    ("info", "FILE"),
-]
-
-
-@pytest.mark.parametrize("arguments", INPUTS, ids=" ".join)
-def test_input_that_is_no_file_is_told_in_one_way(
-    arguments: tuple[str, ...], fitted: dict[str, Path]
-) -> None:
-    Path("folder").mkdir()
-    Path("secret.csv").write_text("a,b\n1,2\n")
-    Path("secret.csv").chmod(0)
-    problems = {
-        "nowhere.csv": "does not exist.",
-        "articles.csv/inside.csv": "does not exist.",
-        "folder": "is a folder, not a file.",
-    }
-    if not os.access("secret.csv", os.R_OK):
-        # Root may read everything.
-        problems["secret.csv"] = "is not readable."
-    for name, problem in problems.items():
-        told = error_of(*(fitted.get(one, name if one == "FILE" else one) for one in arguments), code=2)
-        assert "Invalid value for '" in told
-        assert f"': path '{name}' {problem}" in told
-
-
 def test_input_that_is_no_file_is_told_in_json(fitted: dict[str, Path]) -> None:
     said = run_json("evaluate", fitted["articles"], "nowhere.csv", code=2)["error"]
     assert (said["type"], said["exit_code"]) == ("Usage", 2)
     assert said["message"] == "Invalid value for 'DATA': path 'nowhere.csv' does not exist."
-
-
-# Options that name what is written.
-OUTPUTS = {"--out", "--lists", "--checkpoint", "--curve", "--train", "--held-out", "--picture", "TARGET"}
-
-
-def test_every_path_that_is_read_is_among_those() -> None:
-    given = [(one[0], one[one.index("FILE") - 1]) for one in INPUTS]
-    # Arguments have no names where they are given.
-    tried = Counter((command, before if before.startswith("--") else "") for command, before in given)
-    read: Counter[tuple[str, str]] = Counter()
-    for command in COMMANDS:
-        runs = load_command(command)
-        kinds = get_type_hints(runs.callback)
-        for parameter in runs.params:
-            names = {*parameter.opts, parameter.metavar}
-            if "Path" in str(kinds.get(parameter.name)) and not names & OUTPUTS:
-                read[command, parameter.opts[0] if parameter.opts[0].startswith("-") else ""] += 1
-    assert tried == read
 
 
 def test_users_in_another_encoding_are_told_of(fitted: dict[str, Path]) -> None:

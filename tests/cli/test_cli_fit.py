@@ -1,9 +1,7 @@
-"""``labelgap fit``: every format, every setting, every refusal."""
+"""``labelgap fit``: every format and every setting; test_cli_mistakes.py has most refusals."""
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -219,64 +217,6 @@ def test_an_existing_model_is_not_replaced_unasked() -> None:
     labelgap.load("model.labelgap")
 
 
-def test_a_folder_that_is_not_there_is_found_before_the_work() -> None:
-    assert "there is no folder nowhere" in error_of(
-        "fit", "articles.csv", *TAGS, "--out", "nowhere/m.labelgap"
-    )
-    Path("folder").mkdir()
-    assert "folder is a folder" in error_of("fit", "articles.csv", *TAGS, "--out", "folder")
-
-
-@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="for root every folder is writable")
-def test_a_folder_that_may_not_be_written_to_is_found_before_the_work() -> None:
-    Path("locked").mkdir(mode=0o500)
-    assert "may not write" in error_of("fit", "articles.csv", *TAGS, "--out", "locked/m.labelgap")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("fit", "articles.csv"), "which columns are labels? Say it with --labels"),
-        (("fit", "articles.csv", "--labels", "tags_*"), "'tags_*' in labels matches no column"),
-        (
-            ("fit", "articles.csv", "--labels", "tag_*", "--features", "id"),
-            "'id' is text with 300 different values",
-        ),
-        (("fit", "articles.csv", *TAGS, "--metric", "micro-f"), "Unknown metric 'micro-f'"),
-        (("fit", "articles.csv", *TAGS, "--metric", "micro-f11"), "Did you mean 'micro-f1'?"),
-        (("fit", "articles.csv", *TAGS, "--metric", "tp/"), "tp/"),
-        (("fit", "articles.csv", "--labels", "words", "--id", "id"), "is no label"),
-        (("fit", "articles.csv", *TAGS, "--format", "exel"), "Unknown format 'exel'"),
-        (("fit", "articles.csv", *TAGS, "--tol", "2"), "tol must"),
-    ],
-)
-def test_problems_are_told_in_one_line(arguments: tuple[str, ...], words: str) -> None:
-    told = error_of(*arguments)
-    assert told.startswith("Error: ")
-    assert words in told
-    assert not Path("model.labelgap").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("fit",), "Missing argument 'DATA'"),
-        (("fit", "nowhere.csv"), "'nowhere.csv' does not exist"),
-        (("fit", "articles.csv", *TAGS, "--family", "gamma"), "--family"),
-        (("fit", "articles.csv", *TAGS, "--trace-penalty", "much"), "'much' is neither a number"),
-        (("fit", "articles.csv", *TAGS, "--flip-rate", "1.5"), "to below 1"),
-        (("fit", "articles.csv", *TAGS, "--rank", "0"), "--rank"),
-        (("fit", "articles.csv", *TAGS, "--average", "macro"), "it is for a formula"),
-        (("fit", "articles.csv", *TAGS, "--metric", "macro: tp", "--average", "macro"), "says its average"),
-        (("fit", "articles.csv", *TAGS, "--setting", "regression", "--metric", "micro-f1"), "no use"),
-        (("fit", "articles.csv", "--user", "id", "--labels", "tag_*"), "no use in the setting 'recommender'"),
-        (("fit", "articles.csv", *TAGS, "--setting", "features", "--positive", "4"), "it is for recommender"),
-    ],
-)
-def test_wrong_usage_is_exit_code_2(arguments: tuple[str, ...], words: str) -> None:
-    assert words in error_of(*arguments, code=2)
-
-
 def test_wrong_usage_in_json() -> None:
     said = run_json("fit", "articles.csv", *TAGS, "--rank", "0", code=2)
     assert said["error"]["exit_code"] == 2
@@ -418,30 +358,6 @@ def test_events_that_cannot_be_joined_are_told_of_in_options() -> None:
     run(*fit, "--out", "plain.labelgap")
     said = error_of("update", "plain.labelgap", "later.csv", "--aggregate", "sum")
     assert "it was fitted without --aggregate, and now it is 'sum'" in said
-
-
-def test_options_about_events_that_cannot_be_used() -> None:
-    write_plays("plays.csv")
-    fit = ("fit", "plays.csv", "--value", "minutes", "--positive", "3")
-    assert "say with --aggregate what becomes of several" in error_of(*fit)
-    said = error_of(*fit, "--aggregate", "sum", "--time", "day", code=2)
-    assert "times are used by --half-life and --aggregate last" in said
-    assert "no column 'timestamp' for times (--time)" in error_of(*fit, "--half-life", "3")
-    assert "'median' is not one of" in error_of(*fit, "--aggregate", "median", code=2)
-    said = error_of("fit", "articles.csv", *TAGS, "--aggregate", "sum", "--setting", "features", code=2)
-    assert "no use in the setting 'features'" in said
-
-
-def test_a_table_of_ratings_without_options_is_told_what_to_say() -> None:
-    Path("films.csv").write_text("user,film,stars\nann,Ran,5\nbob,Ran,2\nann,Jaws,1\n")
-    said = error_of("fit", "films.csv")
-    assert "Its columns are 'user', 'film', 'stars'." in said
-    assert "--user user --item film --value stars --positive 4" in said
-    Path("films.csv").write_text("when,film,who,ok\n2024-05-31,Ran,ann,1\n2024-05-31,Ran,bob,0\n")
-    assert "such as --user who --item film --value ok." in error_of("fit", "films.csv")
-    Path("films.csv").write_text("film id,customer\n1,ann\n2,bob\n")
-    assert "--user customer --item 'film id' --value none --for recommend" in error_of("fit", "films.csv")
-    assert "If each line is a rating" not in error_of("fit", "articles.csv")
 
 
 @pytest.mark.parametrize(

@@ -232,14 +232,6 @@ def test_tags_semicolons_commas_and_latin_1_through_a_pipe() -> None:
     assert said["warnings"] == ["tags.csv: 1 tags are no labels of the model: 't_c'."]
 
 
-def test_options_of_no_use_are_refused() -> None:
-    np.savez("a.npz", X=np.eye(4), Y=np.eye(4))
-    assert "--categorical is about columns" in error_of("fit", "a.npz", "--categorical", "x")
-    assert "it has no use in the setting 'recommender'" in error_of(
-        "fit", "articles.csv", "--setting", "recommender", "--impute", "mean", code=2
-    )
-
-
 @pytest.mark.parametrize("form", ["{:.2f}%", "${:.2f}", "10:{:.2f}"])
 def test_texts_that_nearly_all_differ_are_warned_of_in_fit_and_predict(form: str) -> None:
     table = [row | {"growth": form.format(number / 7)} for number, row in enumerate(rows())]

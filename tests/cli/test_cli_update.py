@@ -1,4 +1,4 @@
-"""``labelgap update`` and ``labelgap fold-in``: model files that learn or grow, and what is refused."""
+"""``labelgap update`` and ``labelgap fold-in``: model files that learn or grow."""
 
 from __future__ import annotations
 
@@ -249,23 +249,6 @@ def test_tables_describe_who_is_folded_in(ratings: Path) -> None:
     assert "fitted without a table of users" in refused
 
 
-def test_what_cannot_be_folded_in_leaves_the_file(own: dict[str, Path], ratings: Path) -> None:
-    before = {name: path.read_bytes() for name, path in own.items()}
-    for name in ("articles", "counts"):
-        refused = error_of("fold-in", own[name], "ratings.csv")
-        assert "ratings are folded into a recommender" in refused
-        assert "labelgap update" in refused
-    Path("strangers.csv").write_text("user,item,value\nnobody,nothing,5\n")
-    assert "Neither the user 'nobody' nor the item 'nothing' is known" in error_of(
-        "fold-in", own["films"], "strangers.csv"
-    )
-    Path("there.labelgap").write_text("")
-    assert "there.labelgap exists already" in error_of(
-        "fold-in", own["films"], "ratings.csv", "--out", "there.labelgap"
-    )
-    assert {name: path.read_bytes() for name, path in own.items()} == before
-
-
 # -- refusals ----------------------------------------------------------------------------------------------
 
 
@@ -289,24 +272,6 @@ def test_a_limit_of_the_data_is_kept() -> None:
     assert labelgap.load("m.labelgap")._kept_data.labels.n_observed == 300
     both = ("--memory", "300", "--without-data")
     assert "--without-data keeps none at all" in error_of("fit", "articles.csv", *TAGS, *both, code=2)
-
-
-def test_other_models_cannot_go_on(tmp_path: Path) -> None:
-    table = read_label_table("articles.csv", labels="tag_*", ids="id")
-    model = labelgap.PlugInClassifier(threshold="train", random_state=0).fit(table.X, table.labels)
-    model.save("plug.labelgap")
-    assert "is a PlugInClassifier, which cannot go on learning" in error_of(
-        "update", "plug.labelgap", "new_articles.csv"
-    )
-
-
-def test_options_of_other_models_are_refused(own: dict[str, Path]) -> None:
-    assert "it is for a recommender" in error_of(
-        "update", own["articles"], "new_articles.csv", "--user", "id", code=2
-    )
-    assert "a recommender has users and items" in error_of(
-        "update", own["films"], "new_articles.csv", "--labels", "tag_*", code=2
-    )
 
 
 def test_what_fails_leaves_the_file(own: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,15 +39,6 @@ def test_parameters_become_options(message: str, words: str) -> None:
     assert in_options(message) == words
 
 
-def test_errors_speak_of_options(ratings: Path) -> None:
-    lines = Path("articles.csv").read_text().splitlines()
-    Path("yes.csv").write_text("\n".join(["x,y", *(f"{at},1" for at in range(len(lines)))]))
-    assert "pass --unobserved negative" in error_of("fit", "yes.csv", "--labels", "y")
-    assert "--positive 4 for 4 and more." in error_of("fit", ratings, "--setting", "recommender")
-    said = run_json("fit", "articles.csv", *TAGS, "--jobs", "0", code=1)
-    assert said["error"]["message"].startswith("--jobs ")
-
-
 @pytest.mark.parametrize("command", [("fit", "articles.csv", *TAGS), ("demo",)])
 def test_a_seed_that_is_too_large(command: tuple[str, ...]) -> None:
     assert "--seed" in error_of(*command, "--seed", "99999999999", code=2)
