@@ -389,6 +389,12 @@ ERRORS: dict[type[Exception], dict[str, Callable[[], object]]] = {
             half_life=2, times=[1, 2, 3, 4]
         ).fold_in((["a"], ["x"], [1], ["2024-05-31"])),
         "nothing-to-rank | No held-out like can be ranked": lambda: recommender().evaluate_ranking(ANSWERS),
+        "known-users | the recommender knows 1 of these 1: 'a'": lambda: recommender().evaluate_ranking(
+            (["a", "a"], ["x", "y"], [1, 1]), unseen_users=True
+        ),
+        "no-two-likes | None of the held-out users has two likes": lambda: recommender().evaluate_ranking(
+            (["new"], ["x"], [1]), unseen_users=True
+        ),
         r"duplicate-triplets | row 0, column 1 .* more than once \(values 1 and 0\); keep one": lambda: (
             ObservedLabels.from_triplets([0, 1, 0], [1, 1, 1], [1, 1, 0])
         ),

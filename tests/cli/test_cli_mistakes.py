@@ -228,12 +228,16 @@ predict ARTICLES --budget 9 --exactly -> 1 exactly 9 yes in each row
 evaluate ARTICLES --user id -> 2 it is for a recommender
 evaluate ARTICLES --skip-unknown -> 2 it is for a recommender
 evaluate ARTICLES -n 3 -> 2 it is for a recommender
+evaluate ARTICLES --unseen-users -> 2 it is for a recommender
+evaluate ARTICLES --seed 3 -> 2 it goes with --unseen-users
 evaluate ARTICLES --average macro -> 2 it goes with a formula
 evaluate ARTICLES --unobserved unlabelled -> 2 so it has no flip rate to correct by
 evaluate positives.labelgap yes.csv --per-label -> 2 recorded yes alone
 evaluate counts.labelgap new_articles.csv --unobserved negative -> 2 a blank is always missing
 evaluate counts.labelgap new_articles.csv --metric micro-f1 -> 2 --metric
 evaluate films.labelgap ratings.csv --labels tag_* -> 2 a recommender has users and items
+evaluate films.labelgap ratings.csv --unseen-users -n 5 -> 2 judges lists of 20, 50 and 100 alone
+evaluate films.labelgap ratings.csv --unseen-users --per-label -> 2 judges lists of 20, 50 and 100 alone
 evaluate films.labelgap ratings.csv --unobserved negative --per-label -> 2 the model's own metric only
 evaluate films.labelgap ratings.csv --unobserved negative --metric macro-f1 -> 2 the model's own metric only
 evaluate films.labelgap ratings.csv --skip-unknown --unknown average -> 2 --skip-unknown leaves them out

@@ -289,6 +289,25 @@ def test_the_ranking_is_beside_popularity(films: Path) -> None:
     assert "Lists of items are not judged" in told(without)
 
 
+def test_unseen_users_are_folded_in_and_judged(films: Path) -> None:
+    shift = [line.split("\t") for line in lines(FOLDER / "u.data")]
+    Path("others.csv").write_text(
+        "\n".join(["user,item,value", *(f"{user}00,{item},{value}" for user, item, value, _ in shift)])
+    )
+    model: Any = labelgap.load(films)
+    command = f"evaluate {films} others.csv --unseen-users"
+    for seed, more in ((0, ""), (7, " --seed 7")):
+        answers = read_answer_file("others.csv").answers
+        expected = model.evaluate_ranking(answers, unseen_users=True, random_state=seed)
+        assert run_json(command + more)["ranking"] == json.loads(json.dumps(expected.to_dict()))
+        shown = told(command + more)
+        assert f"by {expected.n_likes} likes of {expected.n_users} users:" in shown
+        for name, own, other in expected.rows():
+            assert f"{name} {own:.4f} {other:.4f}" in shown
+    known = error_of(f"evaluate {films} {FOLDER}/u.data --unseen-users")
+    assert "--unseen-users is about users that the fit did not see, and the recommender knows" in known
+
+
 def test_unknown_ids_do_not_end_an_evaluation(films: Path) -> None:
     held = lines(films.with_name("held_out.csv"))
     Path("more.csv").write_text("\n".join([*held, "777,3,5,0", "7,888,5,0"]))

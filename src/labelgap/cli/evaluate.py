@@ -22,6 +22,7 @@ from labelgap.cli.judging import (
 )
 from labelgap.cli.models import LoadedModel, load_model, refuse_offsets
 from labelgap.cli.options import (
+    MAX_SEED,
     AggregateEvents,
     AverageOf,
     DataFile,
@@ -50,7 +51,7 @@ from labelgap.cli.options import (
     Verbose,
 )
 from labelgap.cli.outputs import check_table_output
-from labelgap.cli.ranking import tell_ranking
+from labelgap.cli.ranking import tell_ranking, tell_unseen_users
 from labelgap.cli.rating_checks import refuse_unknown
 from labelgap.cli.ratings import known_ratings, read_judged_ratings, use_events, warn_of_unknown
 from labelgap.cli.session import Session, command
@@ -107,6 +108,18 @@ def evaluate(
             help="For a recommender: the length of the lists that are judged.",
         ),
     ] = None,
+    unseen_users: Annotated[
+        bool,
+        typer.Option(
+            "--unseen-users",
+            help="For a recommender and ratings of users that it does not know: 80 % of the ratings of each "
+            "are folded in, and lists are judged by the likes among the others.",
+        ),
+    ] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, max=MAX_SEED, show_default="0", help="Deals the ratings for --unseen-users."),
+    ] = None,
     max_unpacked_mb: MaxUnpackedMb = None,
     per_label: Annotated[
         bool, typer.Option("--per-label", help="Add a table of the labels; JSON has it anyway.")
@@ -139,6 +152,7 @@ def evaluate(
       labelgap evaluate articles.labelgap new_articles.csv --metric macro-jaccard --per-label
       labelgap evaluate articles.labelgap new_articles.csv --per-label --out labels.csv
       labelgap evaluate films.labelgap later_ratings.csv --json
+      labelgap evaluate films.labelgap ratings_of_others.csv --unseen-users
     """
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         check_table_output(session, out, force, inputs=(model, data, label_file))
@@ -147,15 +161,24 @@ def evaluate(
         session.step(f"loaded {model}")
         metrics = _metrics(loaded.estimator, metric, average)
         refuse(average is not None and not metric, "--average", "it goes with a formula as --metric")
+        refuse(seed is not None and not unseen_users, "--seed", "it goes with --unseen-users")
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         if isinstance(loaded.estimator, Recommender):
             refuse_table_columns(labels, label_file, id_column)
             refuse(skip_unknown and unknown is not None, "--unknown", "--skip-unknown leaves them out")
+            if unseen_users:
+                others = {"-n": n, "--metric": metric or None, "--unobserved": unobserved, "--out": out}
+                others |= {"--per-label": per_label or None, "--skip-unknown": skip_unknown or None}
+                for option, given in others.items():
+                    refuse(given is not None, option, "--unseen-users judges lists of 20, 50 and 100 alone")
             use_events(loaded.estimator, aggregate, time, half_life)
             ratings = read_judged_ratings(loaded.estimator, source, user, item, value)
             if skip_unknown:
                 ratings = known_ratings(session, loaded.estimator, ratings)
             how = (unknown or Unknown.average).value
+            if unseen_users:
+                tell_unseen_users(session, loaded.estimator, ratings.answers, how, seed or 0)
+                return
             if how == "average":
                 warn_of_unknown(session, loaded.estimator, ratings.users, ratings.items)
             elif not skip_unknown:
@@ -167,6 +190,7 @@ def evaluate(
             write_results(session, out, per_label)
             return
         refuse(n is not None, "-n", "it is for a recommender")
+        refuse(unseen_users, "--unseen-users", "it is for a recommender")
         events = (aggregate, time, half_life)
         refuse_rating_columns(user, item, value, skip_unknown, unknown, events=events)
         second, xml = session.label_file(label_file)

@@ -8,6 +8,7 @@ from labelgap import Recommender
 from labelgap.cli.console import PlainTable
 from labelgap.cli.session import Session
 from labelgap.exceptions import InvalidLabelsError
+from labelgap.recommending.evaluation import RankingEvaluation
 
 
 def tell_ranking(session: Session, model: Recommender, ratings: Any, n: int, unknown: str) -> None:
@@ -22,10 +23,18 @@ def tell_ranking(session: Session, model: Recommender, ratings: Any, n: int, unk
         session.result["ranking"] = None
         session.say_line(f"Lists of items are not judged. {error}")
         return
+    _tell(session, found, f"Lists of {n} items that the users had not rated")
+
+
+def tell_unseen_users(session: Session, model: Recommender, ratings: Any, unknown: str, seed: int) -> None:
+    """As :func:`tell_ranking`, for users that the model does not know and all their ratings."""
+    found = model.evaluate_ranking(ratings, unknown=unknown, unseen_users=True, random_state=seed)
+    _tell(session, found, "Lists of items that were not folded in")
+
+
+def _tell(session: Session, found: RankingEvaluation[Any], what: str) -> None:
     session.result["ranking"] = found.to_dict()
-    session.say_line(
-        f"Lists of {n} items that the users had not rated, by {found.n_likes} likes of {found.n_users} users:"
-    )
+    session.say_line(f"{what}, by {found.n_likes} likes of {found.n_users} users:")
     session.say()
     rows = found.rows()
     session.say(

@@ -307,6 +307,7 @@ _RULES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(_BEFORE + "--ids" + _AFTER), "--id"),
     (re.compile(r": (labels|features|drop) chooses among"), r": --\1 chooses among"),
     (re.compile(r": ids chooses among"), ": --id chooses among"),
+    (re.compile(_BEFORE + r"unseen_users=True"), "--unseen-users"),
     (re.compile(r"is the id column already"), "is the id column (--id) already"),
     (re.compile(_BEFORE + r"unobserved='(missing|negative|unlabelled)'"), r"--unobserved \1"),
     (re.compile(_BEFORE + r"threshold='(cross-fit|holdout|train)'"), r"--threshold \1"),

@@ -39,6 +39,23 @@ class RankingFigures(NamedTuple):
     """The fraction of all items that are shown to at least one user; NaN where it was not counted."""
 
 
+class UnseenUserFigures(NamedTuple):
+    """The figures of Liang et al. (2018) for users that a fit did not see; means over these users.
+
+    Examples
+    --------
+    >>> UnseenUserFigures(0.4, 0.5, 0.3).ndcg_100
+    0.3
+    """
+
+    capped_recall_20: float
+    """How many liked items are among the first 20, as a fraction of min(20, liked)."""
+    capped_recall_50: float
+    """How many liked items are among the first 50, as a fraction of min(50, liked)."""
+    ndcg_100: float
+    """As ``ndcg`` of :class:`RankingFigures`, of the first 100."""
+
+
 def ranking_figures(ranks: Any, indptr: Any, candidates: Any, n: int) -> RankingFigures:
     """Figures of the first n items, from the ranks of the liked items of each user.
 
@@ -108,6 +125,25 @@ def ranking_figures(ranks: Any, indptr: Any, candidates: Any, n: int) -> Ranking
         hit_rate=float(np.mean(hits > 0)),
         auc=float(np.mean(auc)) if len(auc) else float("nan"),
     )
+
+
+def unseen_user_figures(ranks: NDArray[np.int64], indptr: NDArray[np.int64]) -> UnseenUserFigures:
+    """As :func:`ranking_figures`, where every user has a liked item.
+
+    Examples
+    --------
+    >>> figures = unseen_user_figures(np.array([1, 25, 60]), np.array([0, 3]))
+    >>> round(figures.capped_recall_20, 3), round(figures.capped_recall_50, 3), round(figures.ndcg_100, 3)
+    (0.333, 0.667, 0.648)
+    """
+    liked = np.diff(indptr)
+    users = np.repeat(np.arange(len(liked)), liked)
+
+    def capped_recall(n: int) -> float:
+        return float(np.mean(np.bincount(users, weights=ranks <= n) / np.minimum(liked, n)))
+
+    ndcg = float(np.mean(ndcg_by_user(ranks, users, 100)))
+    return UnseenUserFigures(capped_recall(20), capped_recall(50), ndcg)
 
 
 def ndcg_by_user(ranks: NDArray[Any], users: NDArray[np.int64], n: int) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Generic, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,17 @@ from numpy.typing import NDArray
 from labelgap import kernels
 from labelgap._names import check_choice
 from labelgap._warn import warn
-from labelgap.exceptions import InvalidLabelsError, LabelgapWarning
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import RankingFigures, ranking_figures
+from labelgap.metrics.top_n import UnseenUserFigures, unseen_user_figures
+from labelgap.recommending.extending import extended
 from labelgap.recommending.factor_model import UNKNOWN, FactorModel, whole_number
 from labelgap.recommending.ranks import ranks_by_item, ranks_of_held_out
 from labelgap.recommending.top_items import Seen, UserItemFactors, top_items
+from labelgap.recommending.unseen_users import deal_unseen_users
+
+Figures = TypeVar("Figures", bound=RankingFigures | UnseenUserFigures)
 
 # Users whose lists are made at one time, for the coverage.
 _BLOCK_USERS = 10_000
@@ -29,20 +34,24 @@ _TITLES = {
     "hit_rate": "hit rate@{n}",
     "coverage": "coverage@{n}",
     "auc": "AUC",
+    "capped_recall_20": "capped recall@20",
+    "capped_recall_50": "capped recall@50",
+    "ndcg_100": "NDCG@100",
 }
 
 
 @dataclass(frozen=True)
-class RankingEvaluation:
+class RankingEvaluation(Generic[Figures]):
     """The figures of a recommender's lists, and those of popularity for the same users and held-out likes.
 
     Popularity shows the items with the most likes in training, without those that the user has rated.
 
     Parameters
     ----------
-    n : int
-        The length of the lists.
-    model, popularity : RankingFigures
+    n : int or None
+        The length of the lists; None for users that the fit did not see, whose figures have lengths of their
+        own.
+    model, popularity : RankingFigures, or UnseenUserFigures for users that the fit did not see
     n_users : int
         The users with a held-out like that could be ranked; all figures are means over these.
     n_likes : int
@@ -53,6 +62,8 @@ class RankingEvaluation:
         Held-out likes that are left out because the recommender does not know the item.
     n_rated : int
         Held-out likes that are left out because the user has rated the item in training.
+    n_few_likes : int
+        Users whom the fit did not see that are left out, with fewer than two likes of known items.
 
     Examples
     --------
@@ -69,30 +80,42 @@ class RankingEvaluation:
     80 held-out likes of 50 users.
     """
 
-    n: int
-    model: RankingFigures
-    popularity: RankingFigures
+    n: int | None
+    model: Figures
+    popularity: Figures
     n_users: int
     n_likes: int
     n_unknown_users: int = 0
     n_unknown_items: int = 0
     n_rated: int = 0
+    n_few_likes: int = 0
 
     @property
     def popularity_wins(self) -> bool:
         """Whether popularity alone has the higher NDCG."""
-        return self.popularity.ndcg > self.model.ndcg
+        _, own, other = self.ndcg
+        return other > own
+
+    @property
+    def ndcg(self) -> tuple[str, float, float]:
+        """The row of the table that has the NDCG."""
+        return next(row for row in self.rows() if row[0].startswith("NDCG"))
 
     def rows(self) -> list[tuple[str, float, float]]:
         """(name, figure of the model, figure of popularity), in the order of the table."""
         return [
             (title.format(n=self.n), getattr(self.model, name), getattr(self.popularity, name))
             for name, title in _TITLES.items()
+            if name in self.model._fields
         ]
 
     def notes(self) -> list[str]:
         """What was judged and what was left out, in sentences."""
         said = [f"{self.n_likes} held-out likes of {self.n_users} users."]
+        if self.n is None:
+            said.append("The fit did not see these users; about 80 % of their ratings were folded in.")
+        if self.n_few_likes:
+            said.append(f"{self.n_few_likes} more users are left out: they have no two likes of known items.")
         if self.n_unknown_users:
             said.append(
                 f"{self.n_unknown_users} of these users are not known; they get the average user's items."
@@ -128,28 +151,65 @@ class RankingEvaluation:
 class RankingJudged(FactorModel):
     """A fitted recommender that can be judged by held-out likes."""
 
-    def evaluate_ranking(self, held_out: Any, n: int = 10, *, unknown: str = "average") -> RankingEvaluation:
+    @overload
+    def evaluate_ranking(
+        self, held_out: Any, n: int | None = None, *, unknown: str = "average"
+    ) -> RankingEvaluation[RankingFigures]: ...
+
+    @overload
+    def evaluate_ranking(
+        self,
+        held_out: Any,
+        *,
+        unknown: str = "average",
+        unseen_users: Literal[True],
+        random_state: Any = None,
+    ) -> RankingEvaluation[UnseenUserFigures]: ...
+
+    def evaluate_ranking(
+        self,
+        held_out: Any,
+        n: int | None = None,
+        *,
+        unknown: str = "average",
+        unseen_users: bool = False,
+        random_state: Any = None,
+    ) -> RankingEvaluation[Any]:
         """How well the items are ranked for users with held-out likes, beside popularity.
 
         Every item that a user has not rated in training is ranked, the held-out likes among them. Ranks are
         exact and equal scores are broken by the order of the items, as in :meth:`recommend`. A warning says
         so if popularity has the higher NDCG.
 
+        With ``unseen_users`` the users are others than those of the fit, as in Liang et al. (2018). A random
+        fifth of the likes of each, rounded down and 1 at least, is judged. The other likes are folded in, all
+        users at once, with four fifths of the dislikes; every item that is not folded in is ranked.
+        Popularity is that among the likes of the fit.
+
         Parameters
         ----------
         held_out : ratings in any form that ``fit`` takes
-            Likes of users, which were not in the fit. Dislikes are items like any other.
-        n : int, default 10
-            The length of the lists.
+            Likes of users, which were not in the fit. Dislikes are items like any other. With
+            ``unseen_users`` all ratings of users that the recommender does not know; features of users are
+            not used.
+        n : int or None, default None
+            The length of the lists, and 10 for None. With ``unseen_users`` the lengths are 20, 50 and 100.
         unknown : {"average", "raise"}, default "average"
             What happens to users and items that are not known. With "average" an unknown user gets the
             scores of the average user, and likes of unknown items, which cannot be shown, are left out; the
-            result says how many these are. With "raise" they are an error.
+            result says how many these are. With "raise" they are an error; with ``unseen_users`` unknown
+            items alone are.
+        unseen_users : bool, default False
+            Whether the users are others than those of the fit.
+        random_state : int, RandomState or None, default None
+            With ``unseen_users``: deals the ratings into those that are folded in and those that are judged.
 
         Returns
         -------
         evaluation : RankingEvaluation
-            Precision, recall, NDCG, MAP, hit rate and coverage at n, and AUC.
+            Precision, recall, NDCG, MAP, hit rate and coverage at n, and AUC. With ``unseen_users`` capped
+            recall at 20 and at 50, which divides by min(n, likes judged) and not by the likes, and NDCG at
+            100.
 
         Examples
         --------
@@ -159,10 +219,61 @@ class RankingJudged(FactorModel):
         >>> model = model.fit((users[:-1], items[:-1]))
         >>> model.evaluate_ranking(([3], [3]), n=1).model.hit_rate
         1.0
+        >>> model.evaluate_ranking(([7, 7], [0, 1]), unseen_users=True).model.capped_recall_20
+        1.0
         """
         self._require_fit()
         check_choice("unknown", unknown, UNKNOWN)
-        n = whole_number("n", n)
+        result: RankingEvaluation[Any]
+        if unseen_users:
+            if n is not None:
+                raise InvalidParameterError(
+                    "n has no use with unseen_users=True, whose lists have the lengths 20, 50 and 100; leave "
+                    "it out."
+                )
+            result = self._unseen_ranking(held_out, unknown, random_state)
+        else:
+            if random_state is not None:
+                raise InvalidParameterError(
+                    "random_state has no use without unseen_users=True; leave it out."
+                )
+            result = self._seen_ranking(held_out, 10 if n is None else whole_number("n", n), unknown)
+        if result.popularity_wins:
+            name, own, other = result.ndcg
+            advice = ""
+            if self.answers_.unobserved == "missing":
+                advice = (
+                    " This fit says how an item would be rated by a user who rates it, not which items to "
+                    "show: for that, fit with unobserved='negative'."
+                )
+            warn(
+                f"Popularity ranks better than the recommender: {name} {other:.4f} against "
+                f"{own:.4f}.{advice}",
+                LabelgapWarning,
+            )
+        return result
+
+    def _unseen_ranking(
+        self, held_out: Any, unknown: str, random_state: Any
+    ) -> RankingEvaluation[UnseenUserFigures]:
+        dealt = deal_unseen_users(self, held_out, unknown, random_state)
+        grown = extended(self, dealt.ratings, None, None, "users")
+        # New users come after the others, in the order of their ratings.
+        users = np.arange(len(self.user_ids_), len(grown.user_ids_))
+        seen = grown._rated_rows(users)
+        own = ranks_of_held_out(*grown._factors(users), seen, dealt.likes)
+        common = ranks_by_item(self._rated().positive_counts(), seen, dealt.likes)
+        return RankingEvaluation(
+            None,
+            unseen_user_figures(own, dealt.likes.indptr),
+            unseen_user_figures(common, dealt.likes.indptr),
+            n_users=len(users),
+            n_likes=dealt.likes.n_observed,
+            n_unknown_items=dealt.n_unknown_items,
+            n_few_likes=dealt.n_few_likes,
+        )
+
+    def _seen_ranking(self, held_out: Any, n: int, unknown: str) -> RankingEvaluation[RankingFigures]:
         held = self._held_likes(held_out, unknown)
         factors, seen = self._factors(held.users), self._rated_rows(held.users)
         ranks = ranks_of_held_out(*factors, seen, held.likes)
@@ -182,7 +293,7 @@ class RankingJudged(FactorModel):
         figures, common = (
             ranking_figures(some[ranked], likes.indptr, candidates, n) for some in (ranks, by_popularity)
         )
-        result = RankingEvaluation(
+        return RankingEvaluation(
             n,
             figures._replace(coverage=_coverage(theirs, left_out, n)),
             common._replace(coverage=_coverage_of_popularity(popular, left_out, n)),
@@ -192,19 +303,6 @@ class RankingJudged(FactorModel):
             n_unknown_items=held.n_unknown_items,
             n_rated=int(np.sum(~ranked)),
         )
-        if result.popularity_wins:
-            advice = ""
-            if self.answers_.unobserved == "missing":
-                advice = (
-                    " This fit says how an item would be rated by a user who rates it, not which items to "
-                    "show: for that, fit with unobserved='negative'."
-                )
-            warn(
-                f"Popularity ranks better than the recommender: NDCG@{n} {common.ndcg:.4f} against "
-                f"{figures.ndcg:.4f}.{advice}",
-                LabelgapWarning,
-            )
-        return result
 
     def _held_likes(self, held_out: Any, unknown: str) -> _HeldLikes:
         labels = self._read_ratings(held_out, "missing")

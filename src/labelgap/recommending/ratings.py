@@ -149,6 +149,8 @@ def read_events(
     rule = EventRule.of(aggregate, half_life)
     if not rule.is_used:
         return None
+    if isinstance(ratings, RatingEvents):
+        return ratings
     if isinstance(ratings, ObservedLabels):
         raise InvalidLabelsError(
             "aggregate and half_life are for events as they come, and ObservedLabels hold each pair once: "
