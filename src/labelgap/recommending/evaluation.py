@@ -93,11 +93,11 @@ class RankingEvaluation(Generic[Figures]):
     @property
     def popularity_wins(self) -> bool:
         """Whether popularity alone has the higher NDCG."""
-        _, own, other = self.ndcg
+        _, own, other = self._ndcg
         return other > own
 
     @property
-    def ndcg(self) -> tuple[str, float, float]:
+    def _ndcg(self) -> tuple[str, float, float]:
         """The row of the table that has the NDCG."""
         return next(row for row in self.rows() if row[0].startswith("NDCG"))
 
@@ -239,7 +239,7 @@ class RankingJudged(FactorModel):
                 )
             result = self._seen_ranking(held_out, 10 if n is None else whole_number("n", n), unknown)
         if result.popularity_wins:
-            name, own, other = result.ndcg
+            name, own, other = result._ndcg
             advice = ""
             if self.answers_.unobserved == "missing":
                 advice = (
