@@ -209,6 +209,14 @@ def log_loss(scores: NDArray[Any], truth: NDArray[Any]) -> float:
 # -- likes -------------------------------------------------------------------------------------------------
 
 
+def read_likes(name: str) -> sp.csr_array:
+    """The likes of a file: eight stars or more of ten, or all that is in it."""
+    arrays = file(name)
+    liked = arrays["rating"] >= 8 if "rating" in arrays else np.ones(len(arrays["user"]), dtype=bool)
+    places = arrays["user"][liked], arrays["item"][liked]
+    return sp.csr_array((np.ones(liked.sum()), places), shape=tuple(arrays["shape"]))
+
+
 def make_likes(shape: tuple[int, int], n_likes: int, seed: int = 0) -> sp.csr_array:
     """Each user's items in proportion to ``popularity · exp(taste)``, a block of users at a time."""
     rng = np.random.default_rng(seed)

@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler, normalize
 
-from benchmarks.data import Floats, draw, file
+from benchmarks.data import Floats, draw, file, read_likes
 from benchmarks.harness import Line, Options, Report
-from benchmarks.ranking import ease, ndcg, split_likes
+from benchmarks.item_models import ease
+from benchmarks.ranking import ndcg, split_likes, top_lists
 from labelgap import LowRankClassifier, Recommender
 
 STRENGTHS, PENALTIES = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4), (100.0, 300.0, 1000.0)
@@ -124,10 +125,15 @@ def tuned_regression(X: Any, Y: Floats, X_new: Any) -> NDArray[np.bool_]:
     return regression_scores(X, Y, X_new, C) >= threshold
 
 
-def tuned_ease(X: sp.csr_array, n: int = N_LIST) -> NDArray[Any]:
-    """EASE with the penalty that is best for a tenth of the likes."""
+def best_penalty(X: sp.csr_array, penalties: Sequence[float] = PENALTIES) -> float:
+    """EASE's penalty that is best for a tenth of the likes."""
     fit, held = split_likes(X, 0.1, 1)
-    return ease(X, max(PENALTIES, key=lambda penalty: ndcg(ease(fit, penalty, n), held)), n)
+    return max(penalties, key=lambda penalty: ndcg(top_lists(ease(fit, penalty), fit, N_LIST), held))
+
+
+def tuned_ease(X: sp.csr_array, *_: Any) -> NDArray[np.int64]:
+    """The lists of EASE, with the choice of its penalty."""
+    return top_lists(ease(X, best_penalty(X)), X, N_LIST)
 
 
 # -- the sets ----------------------------------------------------------------------------------------------
@@ -169,21 +175,22 @@ def compare_ratings(name: str, draws: int) -> Figures:
     return compare([(train, liked, test, truth)] * draws, ours, theirs, f1)
 
 
-def recommended(train: sp.csr_array, *_: Any, n: int = N_LIST) -> NDArray[np.int64]:
+def recommended(train: sp.csr_array, *_: Any) -> NDArray[np.int64]:
     """The lists of all users by the default for lists."""
-    model = Recommender(unobserved="negative", random_state=0).fit(train)
-    found = model.recommend_batch(list(model.user_ids_), n=n).items
+    return lists_of(Recommender(unobserved="negative", random_state=0).fit(train))
+
+
+def lists_of(model: Recommender) -> NDArray[np.int64]:
+    """The lists of all users as numbers of items; -1 where a list ends."""
+    found = model.recommend_batch(list(model.user_ids_), n=N_LIST).items
     return np.where(np.equal(found, None), -1, found).astype(np.int64)
 
 
 def compare_lists(name: str, draws: int) -> Figures:
     """The order of items for each user: a fifth of the likes is held out."""
-    arrays = file(name)
-    liked = arrays["rating"] >= 8 if "rating" in arrays else np.ones(len(arrays["user"]), dtype=bool)
-    places = arrays["user"][liked], arrays["item"][liked]
-    X = sp.csr_array((np.ones(liked.sum()), places), shape=arrays["shape"])
+    X = read_likes(name)
     parts = [(train, None, None, test) for train, test in (split_likes(X, 0.2, s) for s in range(draws))]
-    return compare(parts, recommended, lambda train, *_: tuned_ease(train), ndcg)
+    return compare(parts, recommended, tuned_ease, ndcg)
 
 
 def compare(parts: Sequence[Any], ours: Any, theirs: Any, judge: Callable[..., float]) -> Figures:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +13,13 @@ from numpy.typing import NDArray
 _BLOCK = 1 << 24
 
 
+class Scorer(Protocol):
+    """What has a score for every pair of a user and an item."""
+
+    def of(self, users: slice) -> NDArray[Any]:
+        """The scores of these users, a new array of users x items."""
+
+
 class Scores(NamedTuple):
     """``u_i · v_j + b_j``."""
 
@@ -19,15 +27,21 @@ class Scores(NamedTuple):
     items: Any
     intercepts: Any
 
+    def of(self, users: slice) -> NDArray[Any]:
+        return np.asarray(self.users[users] @ self.items.T) + self.intercepts
 
-def top_lists(scores: Scores, seen: sp.csr_array, n: int) -> NDArray[np.int64]:
+
+def blocks(n: int, width: int) -> Iterator[slice]:
+    """Slices of n rows of that width that are not too large."""
+    step = max(1, _BLOCK // width)
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def top_lists(scores: Scorer, seen: sp.csr_array, n: int) -> NDArray[np.int64]:
     """The n best items of every user without those that are in ``seen``; -1 where there are fewer."""
-    n_items = len(scores.items)
-    step, parts = max(1, _BLOCK // n_items), []
-    for start in range(0, len(scores.users), step):
-        rows = slice(start, start + step)
-        found = np.asarray(scores.users[rows] @ scores.items.T) + scores.intercepts
-        there = seen[rows]
+    parts = []
+    for rows in blocks(*seen.shape):
+        found, there = scores.of(rows), seen[rows]
         found[np.repeat(np.arange(len(found)), np.diff(there.indptr)), there.indices] = -np.inf
         parts.append(best_columns(found, n))
     return np.concatenate(parts)
@@ -59,19 +73,10 @@ def ndcg(lists: NDArray[Any], held: sp.csr_array) -> float:
     return float((hits(lists, held) @ discounts / ideal)[counts > 0].mean())
 
 
-def precision(lists: NDArray[Any], held: sp.csr_array) -> float:
-    """The fraction of the lists that are held-out likes, the mean over users with one."""
-    return float(hits(lists, held)[np.diff(held.indptr) > 0].mean())
-
-
-def ease(X: sp.csr_array, penalty: float, n: int) -> NDArray[np.int64]:
-    """The n best items that a user has not liked, by EASE; all inverses are of users x users."""
-    K = np.linalg.inv((X @ X.T).toarray() + penalty * np.eye(X.shape[0]))
-    KX = (X.T @ K).T
-    diagonal = (1 - (X * KX).sum(axis=0)) / penalty
-    scores = X.toarray() - KX / diagonal
-    scores[X.nonzero()] = -np.inf
-    return best_columns(scores, n)
+def recall(lists: NDArray[Any], held: sp.csr_array) -> float:
+    """The fraction of the held-out likes that are in the lists, the mean over users with one."""
+    counts = np.diff(held.indptr)
+    return float((hits(lists, held).sum(axis=1)[counts > 0] / counts[counts > 0]).mean())
 
 
 def split_likes(X: sp.csr_array, fraction: float, seed: int) -> tuple[sp.csr_array, sp.csr_array]:

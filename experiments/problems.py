@@ -25,6 +25,7 @@ from labelgap.exceptions import InvalidParameterError
 from labelgap.losses import get_family
 
 REAL = ("emotions", "scene", "yeast", "cal500", "corel5k", "bibtex")
+RATINGS = ("jester5k", "coat", "anime", "citeulike")
 SYNTHETIC = "synthetic"
 OBSERVED = 0.2
 
@@ -72,7 +73,7 @@ def available(names: Sequence[str]) -> list[str]:
     folder = data_folder()
     there = []
     for name in names:
-        if name not in REAL and name not in ("jester5k", "coat"):
+        if name not in REAL and name not in RATINGS:
             there.append(name)
         elif folder is None:
             print(f"{name} is left out: LABELGAP_DATA names no folder with the data sets (see docs/data.md)")

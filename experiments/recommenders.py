@@ -1,8 +1,9 @@
 """The questions to a recommender: lists of items to show, decisions about given items, and new users.
 
-Run ``python -m experiments.recommenders [--data taste jester5k coat] [--draws 5] [--questions lists decisions
-new-users] [--out FOLDER]`` with LABELGAP_DATA set to the folder of the data files; it takes about half an
-hour with the rivals, which are in the environment that ``make bench`` makes. Lists are described in
+Run ``python -m experiments.recommenders [--data taste jester5k coat anime citeulike] [--draws 5] [--questions
+lists decisions new-users] [--methods labelgap EASE ...] [--out FOLDER]`` with LABELGAP_DATA set to the folder
+of the data files. The rivals are in the environment that ``make bench`` makes; lists with all of them take
+about an hour for two draws. ``--methods`` chooses those of the lists, which are described in
 :mod:`experiments.lists`. Of decisions and new users:
 
 - taste: generated ratings, those of the lists. Each draw has other ones and holds out a random fifth of them.
@@ -33,24 +34,26 @@ from benchmarks.data import Ratings
 from sklearn.metrics import log_loss, roc_auc_score
 
 from experiments import lists
-from experiments.lists import as_labels, make_taste
+from experiments.lists import as_labels
 from experiments.runs import Experiment, Results, Task, different, markdown_table, plus_minus, those
 from labelgap import PlugInClassifier, Recommender, best_threshold, get_metric
 from labelgap.data import AnswerData, Answers, load_answers
 
-DATA = ("taste", "jester5k", "coat")
+DATA = ("taste", "jester5k", "coat", "anime", "citeulike")
 LISTS, DECISIONS, NEW_USERS = QUESTIONS = ("lists", "decisions", "new-users")
 MEASURES = ("F1", "accuracy", "AUC", "log-loss")
 USERS, HELD_OUT = 1000, 0.2
 RULES: dict[str, Callable[[Any], Any]] = {"jester5k": lambda r: r > 0, "coat": lambda r: r >= 4}
+# All are for lists.
+FOR_DECISIONS = ("taste", *RULES)
 # So large that nothing is left but what is not penalised: the items' intercepts.
 POPULARITY = {"trace_penalty": 1e3, "user_intercept": False}
 
 
-def read(name: str, seed: int = 0) -> AnswerData:
+def read(name: str, seed: int = 0, question: str = DECISIONS) -> AnswerData:
     """A data set as likes (1) and dislikes (0), generated or from the user's folder."""
-    if name == "taste":
-        return make_taste(seed)
+    if name == "taste" or question == LISTS:
+        return lists.read(name, seed)
     data = load_answers(name)
 
     def likes(ratings: Answers) -> Answers:
@@ -216,8 +219,8 @@ def tasks(options: argparse.Namespace, given: Any) -> list[Task]:
     for question in options.questions:
         for name in options.data:
             if question == LISTS:
-                methods = list(lists.methods())
-            elif question == DECISIONS:
+                methods = [method for method in lists.methods() if method in options.methods]
+            elif question == DECISIONS and name in FOR_DECISIONS:
                 methods = [method for method in METHODS if name == "coat" or method not in ONLY_COAT]
             else:
                 methods = ["all"] if name == "jester5k" else []
@@ -229,23 +232,24 @@ def tasks(options: argparse.Namespace, given: Any) -> list[Task]:
     return found
 
 
-def measure(task: Task, source: Callable[[str, int], AnswerData]) -> dict[str, Any]:
+def measure(task: Task, source: Callable[[str, int, str], AnswerData]) -> dict[str, Any]:
     """One method on one draw; all methods of a question get the same ratings."""
-    name, seed, method = str(task["data"]), int(task["draw"]), str(task["method"])
-    data = source(name, seed)
-    if task["question"] == DECISIONS:
+    name, seed, method, question = str(task["data"]), int(task["draw"]), str(task["method"]), task["question"]
+    data = source(name, seed, str(question))
+    if question == DECISIONS:
         split = split_of(data, seed)
         return measured(split.test, *METHODS[method](split, seed))
-    if task["question"] == NEW_USERS:
+    if question == NEW_USERS:
         return {"by method": new_users(data, seed)}
-    # coat has few users, and those of taste are drawn anew; of jester5k each draw takes some.
-    if name == "jester5k":
-        data = some_users(data, np.random.RandomState(seed))
     return lists.measure(method, data, seed)
 
 
+def _cells(draws: Results) -> list[str]:
+    return [plus_minus((draw[measure] for draw in draws), 3) for measure in MEASURES]
+
+
 def report(results: Results, source: Any) -> str:
-    """A table for each question and data set: mean ± sd over the draws."""
+    """A table for each question and data set: mean ± sd over the draws, of lists the standard error."""
     parts = []
     for question, data in different(results, "question", "data"):
         here = those(results, question=question, data=data)
@@ -256,7 +260,7 @@ def report(results: Results, source: Any) -> str:
             by_method = {name: those(here, method=name) for name in different(here, "method")}
         measures = lists.MEASURES if question == LISTS else MEASURES
         rows = [
-            [name, *(plus_minus((draw[measure] for draw in draws), 3) for measure in measures)]
+            [name, *(lists.cells(draws) if question == LISTS else _cells(draws))]
             for name, draws in by_method.items()
         ]
         title = data if question == DECISIONS else f"{data}, {question.replace('-', ' ')}"
@@ -269,7 +273,7 @@ EXPERIMENT = Experiment(
     __doc__ or "",
     draws=5,
     data=DATA,
-    choices={"questions": QUESTIONS},
+    choices={"questions": QUESTIONS, "methods": list(lists.METHODS)},
     tasks=tasks,
     measure=measure,
     report=report,

@@ -11,18 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.linear_model import ElasticNet
 from sklearn.metrics import f1_score, ndcg_score
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import data, gate, gpu, harness, page, ranking, rivals
+from benchmarks import data, gate, gpu, harness, item_models, page, ranking, rivals
 from benchmarks.__main__ import BENCHMARKS, runner
 from benchmarks.harness import Bounds, Line, Options, Report, text_table
 
 ROOT = Path(__file__).parents[1]
 BOUNDS = Bounds(2, 2e10, 1e11, 5e10)
 # The others start many processes, or need data; `python -m benchmarks --quick` runs them all.
-FAST = ("kernels", "features", "certified", "thresholds", "arriving")
+FAST = ("kernels", "features", "certified", "thresholds", "lists", "arriving")
 
 
 @pytest.mark.slow
@@ -134,29 +135,67 @@ def test_the_other_side_of_the_gate_against_plain_formulas() -> None:
     scores, truth = np.round(rng.normal(size=40), 1), (rng.random(40) < 0.4).astype(float)
     found = {t: f1_score(truth, scores >= t) for t in scores}
     assert gate.best_f1(scores, truth) == pytest.approx((max(found.values()), max(found, key=found.get)))
-    X = sp.csr_array((rng.random((30, 25)) < 0.3).astype(float))
-    dense, P = X.toarray(), np.linalg.inv(X.toarray().T @ X.toarray() + 5 * np.eye(25))
-    B = -P / np.diag(P)
-    np.fill_diagonal(B, 0.0)
-    wanted = np.argsort(-np.where(dense > 0, -np.inf, dense @ B), axis=1)[:, :20]
-    free = (dense == 0).sum(axis=1)
-    for user, row in enumerate(ranking.ease(X, 5.0, 20)):
-        assert row[: free[user]].tolist() == wanted[user, : free[user]].tolist(), user
-        assert set(row[free[user] :]) <= {-1}, user
+
+
+# -- lists -------------------------------------------------------------------------------------------------
+
+
+def test_lists_and_their_measures_against_plain_formulas() -> None:
+    rng = np.random.default_rng(0)
     held = sp.csr_array((rng.random((6, 25)) < 0.2).astype(float))
     lists = np.array([rng.permutation(25)[:20] for _ in range(6)])
     relevance = np.array(
         [[np.flatnonzero(row == j)[0] if j in row else 99 for j in range(25)] for row in lists]
     )
-    there = held.sum(axis=1) > 0
+    there = np.flatnonzero(held.sum(axis=1) > 0)
     expected = ndcg_score(held.toarray()[there], -relevance[there], k=20)
     assert ranking.ndcg(lists, held) == pytest.approx(expected)
-    hits = [held.toarray()[user, lists[user]].mean() for user in np.flatnonzero(there)]
-    assert ranking.precision(lists, held) == pytest.approx(np.mean(hits))
+    found = [held.toarray()[user, lists[user]].sum() / held.toarray()[user].sum() for user in there]
+    assert ranking.recall(lists, held) == pytest.approx(np.mean(found))
     factors = ranking.Scores(rng.normal(size=(6, 2)), rng.normal(size=(25, 2)), rng.normal(size=25))
     plain = np.where(held.toarray() > 0, -np.inf, factors.users @ factors.items.T + factors.intercepts)
     expected_lists = np.argsort(-plain, axis=1)[:, :10]
     np.testing.assert_array_equal(ranking.top_lists(factors, held, 10), expected_lists)
+    # Lists end where the user has got all other items.
+    full = sp.csr_array((np.arange(25) >= 3).astype(float)[None])
+    one = ranking.Scores(factors.users[:1], factors.items, factors.intercepts)
+    assert set(ranking.top_lists(one, full, 5)[0, 3:]) == {-1}
+
+
+@pytest.mark.parametrize("shape", [(30, 25), (25, 30)], ids=["by items", "by users"])
+def test_item_models_against_plain_formulas(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    # Blocks of three rows.
+    monkeypatch.setattr(ranking, "_BLOCK", 100)
+    X = sp.csr_array((np.random.default_rng(0).random(shape) < 0.3).astype(float))
+    dense, n = X.toarray(), shape[1]
+
+    def scores(model: ranking.Scorer) -> np.ndarray:
+        return np.concatenate([model.of(users) for users in ranking.blocks(*shape)])
+
+    P = np.linalg.inv(dense.T @ dense + 5 * np.eye(n))
+    B = -P / np.diag(P)
+    np.fill_diagonal(B, 0.0)
+    np.testing.assert_allclose(scores(item_models.ease(X, 5.0)), dense @ B, atol=1e-10)
+
+    lengths = np.sqrt(dense.sum(axis=0))
+    cosines = dense.T @ dense / (np.outer(lengths, lengths) + 2.0)
+    np.fill_diagonal(cosines, 0.0)
+    kept = np.where(cosines >= np.sort(cosines, axis=0)[-4], cosines, 0.0)
+    found = item_models.nearest(X, 4, 2.0).toarray()
+    # Of equal ones either may be kept.
+    assert (np.count_nonzero(found, axis=0) <= 4).all()
+    np.testing.assert_allclose(np.sort(found, axis=0)[-4:], np.sort(kept, axis=0)[-4:])
+    np.testing.assert_allclose(scores(item_models.neighbours(X, 4, 2.0)), dense @ found)
+
+    l1, l2 = 0.5, 2.0
+    model = ElasticNet(
+        alpha=(l1 + l2) / shape[0], l1_ratio=l1 / (l1 + l2), positive=True, fit_intercept=False, tol=1e-10
+    )
+    weights = np.zeros((n, n))
+    for item in range(n):
+        others = np.arange(n) != item
+        weights[others, item] = model.fit(dense[:, others], dense[:, item]).coef_
+    np.testing.assert_allclose(item_models.slim(X, n, l1, l2).weights.toarray(), weights, atol=1e-3)
 
 
 # -- the harness -------------------------------------------------------------------------------------------

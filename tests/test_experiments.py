@@ -53,7 +53,7 @@ def toy(observed: float | None = None, **sizes: int) -> Source:
     return lambda name, seed, fraction: synthetic_problem(seed, observed or fraction, **sizes)
 
 
-def toy_answers(name: str, seed: int) -> AnswerData:
+def toy_answers(name: str, seed: int, question: str = "") -> AnswerData:
     """Likes and dislikes that depend on the user's one taste, its features and the item; coat has a split."""
     rng = np.random.RandomState(seed)
     n, n_items = 50, 15
@@ -145,9 +145,9 @@ CASES: dict[str, Case] = {
         "--data jester5k coat",
         toy_answers,
         0,
-        {"question": set(recommenders.QUESTIONS), "method": {"all", *recommenders.METHODS, *lists.METHODS}},
+        {"question": set(recommenders.QUESTIONS), "method": {"all", *recommenders.METHODS, *lists.methods()}},
         "",
-        "| coat, lists | NDCG@10 | precision@10 | seconds |",
+        "| coat, lists | NDCG@20 | recall@20 | seconds |",
     ),
     "recovery": ("", RECOVERY, 6, {"family": set(recovery.FAMILIES)}, "", "| bernoulli | theory |"),
     "suggest": (
@@ -313,18 +313,37 @@ def test_entries_that_judge_were_not_seen() -> None:
 
 
 def test_rivals_are_tuned_on_training_likes_alone() -> None:
-    judged_by: list[Answers] = []
+    judged_by: list[tuple[int, float, int]] = []
     data = toy_answers("jester5k", 0)
     train, held = lists.split(data.answers, 0)
+    n_likes = int((train.rating == 1).sum())
 
-    def fit(likes: sp.csr_array, seed: int, *, strength: float) -> lists.Scores:
+    def fit(likes: sp.csr_array, seed: int, *, strength: float, size: int) -> lists.Scores:
         assert not any(likes[u, i] for u, i in zip(held.user, held.item, strict=True))
-        judged_by.append(likes.nnz)
+        judged_by.append((likes.nnz, strength, size))
         return lists.Scores(np.zeros((50, 1)), np.zeros((15, 1)), strength * np.arange(15.0))
 
-    lists.tuned(fit, {"strength": (1.0, -1.0)})(train, data.shape, 0)
-    # Two settings on a part of the likes, and the better one on all of them.
-    assert judged_by[0] == judged_by[1] < judged_by[2] == int((train.rating == 1).sum())
+    grids = {"strength": (1.0, -1.0), "size": (2,)}, {"size": (1, 3)}
+    _, settings = lists.tuned(fit, *grids)(train, data.shape, 0)
+    # Each setting on nine tenths of the likes, the second grid at the best of the first; the best on all.
+    best = settings["strength"]
+    assert [tried[1:] for tried in judged_by] == [(1.0, 2), (-1.0, 2), (best, 1), (best, 3), (best, 2)]
+    assert settings["size"] == 2, "of equal ones the first"
+    assert {tried[0] for tried in judged_by[:-1]} == {judged_by[0][0]}
+    assert 0.8 * n_likes < judged_by[0][0] < judged_by[-1][0] == n_likes
+
+
+def test_lists_are_judged_for_users_with_likes_on_both_sides() -> None:
+    # The first user has a like on each side, the second no like in training, the third nothing held out.
+    train = Answers(np.array([0, 1, 2]), np.array([0, 0, 1]), np.array([1.0, 0.0, 1.0]))
+    held = Answers(np.array([0, 0, 1]), np.array([1, 2, 1]), np.array([1.0, 0.0, 1.0]))
+    scores = lists.Scores(np.zeros((3, 1)), np.zeros((30, 1)), np.arange(30.0))
+    assert lists.judged(scores, train, held, (3, 30)) == {"NDCG@20": 0.0, "recall@20": 0.0}
+    best = lists.Scores(np.zeros((3, 1)), np.zeros((30, 1)), -np.arange(30.0))
+    # Its training like, item 0, is not in the list.
+    assert lists.judged(best, train, held, (3, 30)) == {"NDCG@20": 1.0, "recall@20": 1.0}
+    draws = [{"NDCG@20": value, "recall@20": value, "seconds": 1.0} for value in (0.1, 0.3)]
+    assert lists.cells(draws) == ["0.2000 ± 0.1000", "0.2000 ± 0.1000", "1.0 ± 0.0"]
 
 
 # -- what is measured --------------------------------------------------------------------------------------
@@ -647,6 +666,8 @@ def test_real_data_are_read() -> None:
         n, n_labels = drawn.labels.shape
         assert n == drawn.X.shape[0], name
         assert drawn.labels.n_observed == pytest.approx(0.2 * n * n_labels, rel=0.1), name
+    for name, likes in (("coat", 1905), ("jester5k", 144_014), ("anime", 254_581), ("citeulike", 204_986)):
+        assert recommenders.read(name, 0, "lists").answers.rating.sum() == likes, name
     data = recommenders.read("coat")
     assert data.test is not None
     assert (len(data.answers), data.shape) == (6960, (290, 300))
