@@ -151,15 +151,15 @@ def lists(options: Options) -> Report:
         if not sets:
             sets = [("generated", small if options.quick else data.make_likes((6040, 3952), 500_000))]
         for name, likes in sets:
-            report.lines += _beside_ease(name, likes)
+            report.lines += beside_ease(name, likes)
             options.store(report)
         if not options.quick:
-            report.lines.append(_many_likes(data.make_likes(*MANY_LIKES)))
+            report.lines.append(many_likes(data.make_likes(*MANY_LIKES)))
             options.store(report)
     return report
 
 
-def _beside_ease(name: str, likes: sp.csr_array) -> list[Line]:
+def beside_ease(name: str, likes: sp.csr_array) -> list[Line]:
     """One fit of EASE, and the whole job."""
     train, test = split_likes(likes, 0.2, 0)
     size, penalty = _size(name, train), gate.best_penalty(train, PENALTIES)
@@ -171,7 +171,7 @@ def _beside_ease(name: str, likes: sp.csr_array) -> list[Line]:
     return [one, Line(DEFAULT, size, seconds, ratio, "x EASE", target, met, note=_judged(found, test))]
 
 
-def _many_likes(likes: sp.csr_array) -> Line:
+def many_likes(likes: sp.csr_array) -> Line:
     """The whole job alone: its time and its memory."""
     train, test = split_likes(likes, 0.2, 0)
     peak, (seconds, (model, found)) = peak_of(lambda: timed(lambda: _whole_job(train)))

@@ -16,7 +16,7 @@ from sklearn.metrics import f1_score, ndcg_score
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import data, gate, gpu, harness, item_models, page, ranking, rivals
+from benchmarks import data, gate, gpu, harness, item_models, page, ranking, rivals, whole_jobs
 from benchmarks.__main__ import BENCHMARKS, runner
 from benchmarks.harness import Bounds, Line, Options, Report, text_table
 
@@ -38,6 +38,16 @@ def test_benchmarks_report_their_figures(tmp_path: Path) -> None:
             assert (line["met"] is None) == (line["target"] == ""), (name, line)
         assert all((answer["title"], answer["method"])), name
         assert answer["lines"][0]["what"] in text_table(answer), name
+
+
+@pytest.mark.slow
+def test_the_targets_of_lists() -> None:
+    likes = data.make_likes((200, 150), 4_000)
+    _, beside = whole_jobs.beside_ease("toy", likes)
+    assert beside.met == (beside.ratio <= 3 and beside.seconds <= 60)
+    alone = whole_jobs.many_likes(likes)
+    assert alone.met == (alone.ratio <= 3 and alone.seconds <= 90)
+    assert beside.note == alone.note.partition(";")[0], "the same job"
 
 
 @pytest.mark.slow
