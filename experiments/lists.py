@@ -156,6 +156,7 @@ ALS = (
     {"factors": (64,), "regularization": (1.0, 10.0, 100.0), "alpha": (1.0, 5.0, 20.0)},
     {"factors": (8, 16, 32, 128, 256, 512)},
     {"regularization": (3.0, 30.0, 300.0)},
+    {"alpha": (60.0,)},
 )
 RATES = (0.01, 0.05)
 BPR = {"factors": (32, 128), "learning_rate": RATES, "regularization": (0.001, 0.01, 0.1)}
