@@ -264,11 +264,6 @@ def _write_recommender(model: Recommender, graph: _Graph) -> dict[str, str]:
     scores = graph.do("Add", low_rank, graph.do("Gather", model.item_intercept_, items))
     recorded = _recorded(model, graph, users, items) if model.answers_.unobserved == "unlabelled" else None
     probabilities = _mean(graph, model.loss_, scores)
-    if model.silence_weight_ not in (None, 1.0):
-        # As in FactorModel._probability: the odds of a no are taken up to their weight again.
-        yes = graph.do("Mul", probabilities, np.float64(model.silence_weight_))
-        no = graph.do("Sub", np.float64(1), probabilities)
-        probabilities = graph.do("Div", yes, graph.do("Add", no, yes))
     _decide(graph, scores, probabilities, model.threshold_, ["n"], recorded)
     return {
         "metric": _metric(model.metric_),

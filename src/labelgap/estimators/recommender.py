@@ -15,7 +15,6 @@ from labelgap.estimators.inputs import check_decision_parameters
 from labelgap.estimators.recommender_arriving import ArrivingRatings
 from labelgap.estimators.recommender_fit import for_ids, warn_of_items_without_ratings
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
-from labelgap.fitting.silence_weights import weighted_by_value
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import meaning_of_silence
 from labelgap.losses import Loss, Squared, get_loss
@@ -38,7 +37,7 @@ class Recommender(ArrivingRatings, Saved):
     - *Decide*: would this user like this item? ``unobserved="missing"``, the default, learns from likes and
       dislikes, and says nothing about who rates what.
     - *Recommend*: which items should be shown to this user? ``unobserved="negative"`` takes a pair without a
-      rating as a weak no. So it also learns which items people choose, and its lists are good ones.
+      rating as 0. So it learns which items people choose, and its lists are good ones.
 
     Fits, over the ratings Ω,
 
@@ -46,7 +45,16 @@ class Recommender(ArrivingRatings, Saved):
 
     to a proven duality gap: every user and every item has factors of its own, an intercept, and what its
     features (X, F) add to them: those that are given, and those of ``implicit_feedback``. The decision is
-    ``z_ij ≥ θ`` with the one θ that maximises the metric. With ratings of one kind only (likes and
+    ``z_ij ≥ θ`` with the one θ that maximises the metric.
+
+    For lists it fits, over all pairs and in closed form,
+
+        ``min_M ½‖R − M‖_F² + λ‖M‖_*``,  ``R = D_u^(−a) X D_i^(−b)``,
+
+    where X has 1 for a like, and D_u and D_i the counts of users and items: the singular values of R, lowered
+    by λ. A score estimates ``2 x_ij − 1``, that is 1 for a like and −1 for none.
+
+    With ratings of one kind only (likes and
     silence) set ``unobserved="unlabelled"``: then a recorded like is a yes whatever its score, and θ is
     for the pairs that are not recorded.
 
@@ -63,34 +71,36 @@ class Recommender(ArrivingRatings, Saved):
         "auto" is the logistic loss, and the squared loss under ``unobserved="negative"`` and
         ``"unlabelled"``, where every pair counts: it sums over all pairs in closed form.
     trace_penalty : float or "auto", default "auto"
-        λ. "auto" chooses it on held-out ratings by the metric.
+        λ. "auto" chooses it on held-out ratings by the metric, for lists on held-out likes by their NDCG@20.
+        For lists, a number means that nothing else is chosen either.
     ridge_penalty : float or "auto", default 0
         λ₂.
     intercept_penalty : float or "auto", default "auto"
         κ in ``κ/2 Σ_j (b_j − c)²``, where c is the score of the overall rate of likes: it keeps the intercept
         of an item with few ratings from being extreme. "auto" chooses it with λ. It is 0 where λ is given as
-        a number, and where nothing is known of the other pairs. Under ``unobserved="negative"`` c stands for
-        silence, and "auto" chooses between free intercepts and next to none.
+        a number, and where nothing is known of the other pairs. Lists have none.
     rank : int or None, default None
-        A cap on the number of factors. None lets the certificate decide, and under ``unobserved="negative"``
-        with the squared loss among at most 64: there more factors rank no better.
+        A cap on the number of factors. None lets the certificate decide, for lists among at most 1,536, which
+        bounds time and memory.
     score_bound : float, None or "auto", default "auto"
         γ, a bound on every score without its item's intercept; as in :class:`labelgap.LowRankClassifier`.
     unobserved : {"missing", "negative", "unlabelled"}, default "missing"
-        What a pair without a rating means: nothing ("missing"), a no of weight ``silence_weight``
-        ("negative"), or a like that may not have been recorded ("unlabelled", which takes likes only). Under
-        "negative" a loss other than the squared one makes every pair a rating, and takes that much memory.
-    silence_weight : float from 0 to 1, or "auto", default "auto"
-        The weight of a pair without a rating under ``unobserved="negative"``, where a rating has the weight
-        1. "auto" chooses it with λ by the NDCG of held-out likes; it is 1 for losses other than the squared
-        one.
-    dislike_weight : float from 0 to 1, or "auto", default "auto"
-        The weight of a dislike under ``unobserved="negative"`` with the squared loss. "auto" is 1, 3 or 10
-        times that of silence, chosen with λ: an item that was rated low was at least worth a look.
-    confidence : float or "auto", default "auto"
-        α, how much more a like counts the larger its value is (a play count, say): its weight is ``(1 + α
-        v)/(1 + α v̄)``, where v̄ is the mean value of the likes; under ``unobserved="negative"`` with the
-        squared loss only. "auto" chooses it with λ where the values differ much; otherwise it is 0.
+        What a pair without a rating means: nothing ("missing"), a 0 for lists ("negative"), or a like that
+        may not have been recorded ("unlabelled", which takes likes only). Under "negative" a loss other than
+        the squared one makes every pair a rating, and takes that much memory.
+    count_powers : pair of numbers from 0 to 1, or "auto", default "auto"
+        For lists: (a, b), the powers of the counts of users and of items that X is divided by. "auto" chooses
+        both from 0, 0.25 and 0.5; where λ is given they are 0.25.
+    leave_one_out : bool or "auto", default "auto"
+        For lists: whether the scores of an item j are divided by ``1 − h_j``, where h_j is what a like of j
+        adds to its own score. It matters where items are few. "auto" chooses; no where λ is given.
+    dislike_value : float from -1 to 1, or "auto", default "auto"
+        For lists: the entry of X for a dislike, where a like is 1 and a pair without a rating 0. "auto"
+        chooses from 0, 0.25 and 0.5: an item that was rated low was at least worth a look.
+    value_power : float, at least 0, or "auto", default "auto"
+        For lists: how much more a like counts the larger its value v is (a play count, say): its entry is
+        ``(v/v̄)^p``, where v̄ is the mean value of the likes. "auto" chooses p from 0, 0.5 and 1 where the
+        values differ much; otherwise it is 0.
     implicit_feedback : bool or "auto", default "auto"
         Whether which items a user has rated, whatever the ratings, is used as well, under
         ``unobserved="missing"``: people rate what they choose, and that shows their taste. The pattern of
@@ -167,12 +177,12 @@ class Recommender(ArrivingRatings, Saved):
     candidates_, flip_rate_, flip_rate_interval_, loss_, metric_ :
         As in :class:`labelgap.LowRankClassifier`.
     rank_limited_ : bool
-        Whether the limit of the rank (``rank``; or 64 under ``unobserved="negative"``) kept the fit from the
-        gap ``tol``. A higher ``rank`` could lower the objective by ``duality_gap_`` at most.
+        Whether the limit of the rank (``rank``; or 1,536 for lists) kept the fit from the gap ``tol``. A
+        higher ``rank`` could lower the objective by ``duality_gap_`` at most.
     count_weighting_ : float
         The count weighting that was used.
-    silence_weight_, dislike_weight_, confidence_ : floats
-        Those that were used, under ``unobserved="negative"`` only.
+    list_settings_ : ListSettings or None
+        What was chosen for lists; None for other fits.
     n_implicit_features_ : int
         How many features the pattern of ratings gave; 0 where it was not used.
     answers_ : ObservedLabels
@@ -212,9 +222,10 @@ class Recommender(ArrivingRatings, Saved):
         rank: int | None = None,
         score_bound: float | str | None = "auto",
         unobserved: str = "missing",
-        silence_weight: float | str = "auto",
-        dislike_weight: float | str = "auto",
-        confidence: float | str = "auto",
+        count_powers: tuple[float, float] | str = "auto",
+        leave_one_out: bool | str = "auto",
+        dislike_value: float | str = "auto",
+        value_power: float | str = "auto",
         implicit_feedback: bool | str = "auto",
         flip_rate: Any = "estimate",
         threshold: str = "cross-fit",
@@ -247,9 +258,10 @@ class Recommender(ArrivingRatings, Saved):
         self.rank = rank
         self.score_bound = score_bound
         self.unobserved = unobserved
-        self.silence_weight = silence_weight
-        self.dislike_weight = dislike_weight
-        self.confidence = confidence
+        self.count_powers = count_powers
+        self.leave_one_out = leave_one_out
+        self.dislike_value = dislike_value
+        self.value_power = value_power
         self.implicit_feedback = implicit_feedback
         self.flip_rate = flip_rate
         self.threshold = threshold
@@ -306,8 +318,7 @@ class Recommender(ArrivingRatings, Saved):
             Where the fit keeps its progress. The same fit, started again after it was killed or stopped,
             resumes from there and ends with the same model. Delete the folder once the model is saved.
         sample_weight : array with one weight per rating, or None
-            In the order of the ratings; 0 leaves one out. Only under ``unobserved="missing"``: elsewhere the
-            weights are those of ``silence_weight``, ``dislike_weight`` and ``confidence``.
+            In the order of the ratings; 0 leaves one out. Only under ``unobserved="missing"``.
         """
         began = perf_counter()
         check_decision_parameters(self)
@@ -327,12 +338,12 @@ class Recommender(ArrivingRatings, Saved):
         labels = self._checked(given, meant, propensities)
         warn_of_items_without_ratings(labels)
         self._find_implicit(labels, meant)
-        prepare = None if before is None else self._going_on_from(before, labels, meant, goes_on=False)
+        going_on = {} if before is None else self._going_on_from(before, labels, meant, goes_on=False)
         decay = self._event_decay(answers, meant)
         held_out = self._learn(
-            labels, meant, callback=callback, checkpoint=checkpoint, prepare=prepare, decay=decay
+            labels, meant, callback=callback, checkpoint=checkpoint, decay=decay, **going_on
         )
-        self._keep_given(labels.weights if meant == "negative" else given.weights, decay, meant)
+        self._keep_given(given.weights, decay, meant)
         for name in ("_batch_of_rating", "_propensities_given", "_events"):
             self.__dict__.pop(name, None)
         self._keep_events(answers)
@@ -345,7 +356,7 @@ class Recommender(ArrivingRatings, Saved):
     def count_weighting_(self) -> float:
         """The count weighting that was used."""
         check_is_fitted(self)
-        return float(self.count_units_[0])
+        return 0.0 if self.list_settings_ is not None else float(self.count_units_[0])
 
     @property
     def n_implicit_features_(self) -> int:
@@ -357,7 +368,7 @@ class Recommender(ArrivingRatings, Saved):
 
     def _read_ratings(self, ratings: Any, unobserved: str, *, keep_values: bool = False) -> ObservedLabels:
         if unobserved == "negative":
-            # Silence is not written out, and the values of the likes are kept as their weights.
+            # Pairs without a rating are not written out, and values of likes are kept as their weights.
             keep_values = self.loss in ("auto", "squared") or isinstance(self.loss, Squared)
             return super()._read_ratings(ratings, "missing", keep_values=keep_values)
         if unobserved != "unlabelled":
@@ -372,14 +383,9 @@ class Recommender(ArrivingRatings, Saved):
         return ObservedLabels.from_any(labels, unobserved=unobserved)
 
     def _read_more(self, ratings: Any) -> ObservedLabels:
-        if getattr(self, "mean_like_", None) is None:
+        if self.list_settings_ is None:
             return super()._read_more(ratings)
         return self._read_ratings(ratings, "negative")
-
-    def _weighed_more(self, ratings: ObservedLabels) -> ObservedLabels:
-        if getattr(self, "mean_like_", None) is None:
-            return ratings
-        return weighted_by_value(ratings, self.confidence_, self.dislike_weight_, self.mean_like_)
 
     def _intercept_penalty(self) -> tuple[float, float] | None:
         strength = getattr(self, "intercept_penalty_", 0.0)
@@ -400,9 +406,6 @@ class Recommender(ArrivingRatings, Saved):
         rates = self._label_flip_rates
         # Items that were folded in have no rate of their own.
         return np.append(rates, np.full(len(self.item_ids_) - len(rates), rates.mean()))
-
-    def _shared_item_factor(self) -> Floats:
-        return self.shared_item_factor_
 
     def _prior_of_features(self, features: Any) -> Floats:
         return self._users.scaled(features) @ self.user_feature_factors_

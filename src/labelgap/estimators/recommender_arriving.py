@@ -6,6 +6,7 @@ import copy
 import time
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 from labelgap._types import Floats
@@ -19,13 +20,13 @@ from labelgap.exceptions import InterruptedFitWarning, InvalidParameterError
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.penalty_grid import Variant
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.silence_weights import decayed
 from labelgap.labels import ObservedLabels
 from labelgap.metrics.jackknife import leave_out_values, metric_error
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
+from labelgap.recommending.closed_form.choice import Choice
 from labelgap.recommending.progressive import judge_ranks, judge_ratings
-from labelgap.recommending.warm_start import settled_intercepts, starting_model
+from labelgap.recommending.warm_start import settled_intercepts, starting_model, vectors_of
 from labelgap.solvers import Callback
 from labelgap.thresholds.cross_fit import HeldOutScores
 
@@ -143,12 +144,12 @@ class ArrivingRatings(KeptRatings):
             )
         labels = self._checked(given, meant, propensities)
         warn_of_items_without_ratings(labels)
-        decay = self._decay(number - arrived.batch_of_rating, meant)
+        decay = self._forgotten(number - arrived.batch_of_rating, meant)
         by_value = self._are_lists(meant)
         if decay is None:
             decay = self._event_decay(arrived.events, meant)
         elif not by_value:
-            labels = decayed(labels, decay)
+            labels = labels.with_weights(decay if labels.weights is None else decay * labels.weights)
         anew = self._why_anew(batches, drift, labels.n_observed)
         if anew is not None:
             self._find_implicit(labels, meant)
@@ -156,10 +157,10 @@ class ArrivingRatings(KeptRatings):
             labels,
             meant,
             callback=callback,
-            prepare=self._going_on_from(before, labels, meant, goes_on=anew is None),
             decay=decay if by_value else None,
             chosen_by=_at_present_settings(before, self) if anew is None else None,
             finish=before._with_present_settings if anew is None else None,
+            **self._going_on_from(before, labels, meant, goes_on=anew is None),
         )
         self._keep_given(given.weights, decay, meant)
         self._batch_of_rating = arrived.batch_of_rating
@@ -178,8 +179,20 @@ class ArrivingRatings(KeptRatings):
 
     # -- the fit -----------------------------------------------------------------------------------------
 
-    def _going_on_from(self, before: Any, labels: ObservedLabels, meant: str, *, goes_on: bool) -> Any:
-        """What prepares a run to begin its last fit from the model before, by the ids."""
+    def _going_on_from(
+        self, before: Any, labels: ObservedLabels, meant: str, *, goes_on: bool
+    ) -> dict[str, Any]:
+        """What lets ``_learn`` begin its last fit from the model before, by the ids."""
+        keeps_threshold = goes_on and self.threshold != "train"
+
+        def go_on(run: FitRun) -> None:
+            run.goes_on, run.keeps_threshold = goes_on, keeps_threshold
+
+        if self._are_lists(meant):
+            if before.list_settings_ is None:
+                return {}
+            keeps = Choice(before.list_settings_, 0.0) if goes_on else None
+            return {"prepare": go_on, "start": partial(vectors_of, before, self._items.ids), "keeps": keeps}
         settled = settled_intercepts(before.answers_, labels, every_pair=meant != "missing")
 
         def start(problem: Problem, labels: ObservedLabels, intercept: Floats) -> Factors:
@@ -196,10 +209,10 @@ class ArrivingRatings(KeptRatings):
             )
 
         def prepare(run: FitRun) -> None:
-            run.start, run.goes_on = start, goes_on
-            run.keeps_threshold = goes_on and self.threshold != "train"
+            go_on(run)
+            run.start = start
 
-        return prepare
+        return {"prepare": prepare}
 
     def _with_present_settings(self, chosen: ChosenFit) -> ChosenFit:
         """A fit at the settings of this model, with what was chosen for this model."""
@@ -283,9 +296,6 @@ def _at_present_settings(before: Any, now: Any) -> Any:
     fixed.trace_penalty, fixed.ridge_penalty = before.trace_penalty_, before.ridge_penalty_
     fixed.intercept_penalty = getattr(before, "intercept_penalty_", 0.0)
     fixed.count_weighting, fixed.threshold = before.count_weighting_, "train"
-    if before._are_lists(before._silence):
-        fixed.silence_weight, fixed.dislike_weight = before.silence_weight_, before.dislike_weight_
-        fixed.confidence = before.confidence_
     if isinstance(now.flip_rate, str) and before._silence == "unlabelled":
         fixed.flip_rate = before.flip_rate_
     return fixed

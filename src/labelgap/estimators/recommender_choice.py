@@ -10,7 +10,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.estimators.inputs import check_at_least_zero, check_fraction, refuse_flip_rate, weighted_labels
+from labelgap.estimators.inputs import (
+    check_at_least_zero,
+    check_fraction,
+    refuse_flip_rate,
+    tolerance_of,
+    weighted_labels,
+)
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings
@@ -24,15 +30,25 @@ from labelgap.fitting.penalty_grid import (
 from labelgap.fitting.problem import backend_for, jobs_for, observed_problem, recommender_features
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.sampled import RatingsChoice
-from labelgap.fitting.silence import MOST_FACTORS, SilenceChoice
-from labelgap.fitting.silence_weights import silence_variants
 from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
 from labelgap.objective.parts import FeatureSettings
 from labelgap.objective.problem import Problem
-from labelgap.recommending.factor_model import complete, without_implied
+from labelgap.recommending.closed_form.choice import MOST_FACTORS, SHOWN
+from labelgap.recommending.closed_form.fit import ListFit, ListRequest, fit_lists
+from labelgap.recommending.closed_form.machines import place_for
+from labelgap.recommending.closed_form.settings import (
+    DISLIKES,
+    FEATURES,
+    POWERS,
+    VALUE_POWERS,
+    ListSettings,
+    Ratings,
+    values_vary,
+)
+from labelgap.recommending.factor_model import without_implied
 from labelgap.recommending.ids import propensities_of, rates_of
 from labelgap.recommending.implicit_feedback import ImplicitFeedback
 from labelgap.recommending.side_features import SideFeatures
@@ -40,7 +56,18 @@ from labelgap.recommending.side_features import SideFeatures
 # κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on an item's log-odds.
 INTERCEPT_STRENGTHS = (1.0, 4.0, 16.0)
 # The count weighting that a search begins with.
-_FIRST_COUNT_WEIGHTING = {"missing": 0.75, "negative": 0.0}
+_FIRST_COUNT_WEIGHTING = 0.75
+# Parameters of lists alone, and those that have no meaning for lists, with the values that say nothing.
+_OF_LISTS = ("count_powers", "leave_one_out", "dislike_value", "value_power")
+_NOT_OF_LISTS: dict[str, tuple[Any, ...]] = {
+    "ridge_penalty": (0.0, "auto"),
+    "intercept_penalty": ("auto", 0.0),
+    "score_bound": ("auto", None),
+    "user_intercept": ("auto", False),
+    "count_weighting": ("auto", 0.0),
+    "solver": ("auto",),
+    "max_iter": (None,),
+}
 
 
 class RecommenderChoice:
@@ -52,9 +79,11 @@ class RecommenderChoice:
     rank: int | None
     score_bound: float | str | None
     unobserved: str
-    silence_weight: float | str
-    dislike_weight: float | str
-    confidence: float | str
+    count_powers: tuple[float, float] | str
+    leave_one_out: bool | str
+    dislike_value: float | str
+    value_power: float | str
+    tol: float | None
     implicit_feedback: bool | str
     flip_rate: Any
     threshold: str
@@ -80,7 +109,7 @@ class RecommenderChoice:
         def _silence(self) -> str: ...
 
     def _choose_observed(self, labels: ObservedLabels, settings: SolverSettings, run: FitRun) -> ChosenFit:
-        """Likes and dislikes alone."""
+        """Likes and dislikes alone, or every pair as a rating."""
         weightings = self._weightings()
         features = self._feature_settings(weightings[0])
         backend = backend_for(self.device, labels, self.loss_)
@@ -120,37 +149,39 @@ class RecommenderChoice:
         X = self._columns[0]
         return X if users is None or X is None else X[users]
 
-    def _choose_with_silence(
-        self, labels: ObservedLabels, settings: SolverSettings, run: FitRun, decay: Floats | None = None
-    ) -> ChosenFit:
-        """Every pair counts, those without a rating as a no of less weight.
+    def _choose_lists(self, ratings: Ratings, run: FitRun, **options: Any) -> ListFit:
+        """Every pair counts, and those without a rating are 0: the closed form."""
+        rank = min(MOST_FACTORS if self.rank is None else int(self.rank), *ratings.labels.shape)
+        given = None if self.trace_penalty == "auto" else float(self.trace_penalty)
+        settings, axes = self._list_settings(ratings)
+        request = ListRequest(
+            settings, axes if given is None else {}, given, rank, tolerance_of(self), self.threshold
+        )
+        place = place_for(self.device, ratings)
+        return fit_lists(ratings, request, self.metric_, run, place=place, **options)
 
-        ``decay`` has a factor on the weight of each rating of lists, which follows from its value.
-        """
-        if self._rates_every_pair:
-            return self._choose_observed(complete(labels, self._given_silence_weight), settings, run)
-        backend = backend_for(self.device, labels, self.loss_)
-        run.n_jobs = jobs_for(backend, run.n_jobs)
-
-        def variants_of(users: NDArray[np.int64] | None) -> Variants:
-            return silence_variants(
-                labels if users is None else labels.take_rows(users),
-                self._features_of(users),
-                self._feature_settings(0.0),
-                self.loss_,
-                count_weightings=self._weightings(),
-                silence_weight=self.silence_weight,
-                dislike_weight=self.dislike_weight,
-                confidence=self.confidence,
-                fixed=self.trace_penalty != "auto",
-                backend=backend,
-                decay=decay if decay is None or users is None else decay[np.isin(labels.rows, users)],
-            )
-
-        if self.rank is None:
-            settings = replace(settings, rank=min(MOST_FACTORS, *labels.shape))
-        choice = SilenceChoice(variants_of, self._request("negative"), settings, run, self._largest_penalty)
-        return choice.fit(self.metric_, how=self.threshold)
+    def _list_settings(self, ratings: Ratings) -> tuple[ListSettings, dict[str, tuple[Any, ...]]]:
+        """The settings to begin with, and what is chosen of them."""
+        labels = ratings.labels
+        featured = ratings.user_features is not None or ratings.item_features is not None
+        axes: dict[str, tuple[Any, ...]] = {"feature_weight": FEATURES} if featured else {}
+        first = ListSettings()
+        if self.count_powers == "auto":
+            axes |= {"user_power": POWERS, "item_power": POWERS}
+        else:
+            a, b = map(float, self.count_powers)
+            first = first._replace(user_power=a, item_power=b)
+        others: dict[str, Any] = {
+            "leave_one_out": ((False, True), True),
+            "dislike_value": (DISLIKES, bool(np.any(labels.values == 0))),
+            "value_power": (VALUE_POWERS, values_vary(labels)),
+        }
+        for name, (values, matters) in others.items():
+            if getattr(self, name) != "auto":
+                first = first._replace(**{name: getattr(self, name)})
+            elif matters:
+                axes[name] = values
+        return first, axes
 
     def _choose_unlabelled(self, labels: ObservedLabels, settings: SolverSettings, run: FitRun) -> ChosenFit:
         """Likes that were recorded, and nothing known of the other pairs."""
@@ -179,18 +210,18 @@ class RecommenderChoice:
     # -- parameters --------------------------------------------------------------------------------------
 
     def _check_own_parameters(self) -> None:
-        for name in ("count_weighting", "silence_weight", "dislike_weight"):
-            if getattr(self, name) != "auto":
-                check_fraction(name, getattr(self, name))
-        for name in ("silence_weight", "dislike_weight"):
-            if getattr(self, name) == 0:
-                raise InvalidParameterError(
-                    f"{name} must be above 0. Use unobserved='missing' where pairs without a rating are to "
-                    "count for nothing, and leave dislikes out of the ratings where they are."
-                )
-        if self.confidence != "auto":
-            check_at_least_zero("confidence", self.confidence)
-        for name in ("user_intercept", "implicit_feedback"):
+        if self.count_weighting != "auto":
+            check_fraction("count_weighting", self.count_weighting)
+        if self.count_powers != "auto":
+            _check_powers(self.count_powers)
+        if self.value_power != "auto":
+            check_at_least_zero("value_power", self.value_power)
+        value = self.dislike_value
+        if value != "auto" and (isinstance(value, str | bool) or not -1 <= value <= 1):
+            raise InvalidParameterError(
+                f"dislike_value must be 'auto' or a number from -1 to 1, where a like is 1; got {value!r}."
+            )
+        for name in ("user_intercept", "implicit_feedback", "leave_one_out"):
             if getattr(self, name) not in (True, False, "auto"):
                 raise InvalidParameterError(
                     f"{name} must be True, False or 'auto'; got {getattr(self, name)!r}."
@@ -206,11 +237,11 @@ class RecommenderChoice:
     def _check_meaning(self, meant: str) -> None:
         """Raise if a parameter was given that has no meaning where this is what silence means."""
         if meant != "negative":
-            for name in ("silence_weight", "dislike_weight", "confidence"):
+            for name in _OF_LISTS:
                 if getattr(self, name) != "auto":
                     raise InvalidParameterError(
-                        f"{name} has a meaning only under unobserved='negative'; here it is {meant!r}. Leave "
-                        "it out, or set unobserved='negative' to count pairs without a rating as a no."
+                        f"{name} has a meaning only for lists, under unobserved='negative'; here it is "
+                        f"{meant!r}. Leave it out, or set unobserved='negative' to rank items for users."
                     )
         if meant != "missing" and self.implicit_feedback not in (False, "auto"):
             raise InvalidParameterError(
@@ -237,23 +268,27 @@ class RecommenderChoice:
                 "Weights by propensities correct for ratings that are missing; under unobserved='negative' "
                 "none are. Leave weights and propensities out, or use unobserved='missing'."
             )
-        for name in ("confidence", "dislike_weight"):
-            if self.loss_.name != "squared" and getattr(self, name) != "auto":
+        if self.loss_.name != "squared":
+            for name in _OF_LISTS:
+                if getattr(self, name) != "auto":
+                    raise InvalidParameterError(
+                        f"{name} is for lists in closed form, with the squared loss; here it is "
+                        f"{self.loss_.name!r}. Leave one of them out."
+                    )
+            return labels
+        for name, nothing in _NOT_OF_LISTS.items():
+            value = getattr(self, name)
+            if value not in nothing:
                 raise InvalidParameterError(
-                    f"{name} needs the squared loss; here it is {self.loss_.name!r}. Leave one of them out."
+                    f"{name}={value!r} has no meaning for lists (unobserved='negative' with the squared "
+                    "loss), which are fitted in closed form. Leave it out."
                 )
-        if self.loss_.name == "squared" and self.score_bound not in ("auto", None):
-            raise InvalidParameterError(
-                "score_bound cannot be combined with unobserved='negative' and the squared loss, whose "
-                "scores need no bound. Leave it out."
-            )
         return labels
 
     def _request(self, meant: str) -> PenaltyRequest:
         """The penalties as given; an intercept that all pairs determine needs none."""
         intercept = self.intercept_penalty
-        chosen = meant == "missing" or (meant == "negative" and not self._rates_every_pair)
-        if intercept == "auto" and (self.trace_penalty != "auto" or not chosen):
+        if intercept == "auto" and (self.trace_penalty != "auto" or meant != "missing"):
             intercept = 0.0
         return PenaltyRequest(self.trace_penalty, self.ridge_penalty, intercept)
 
@@ -262,16 +297,15 @@ class RecommenderChoice:
         if self.count_weighting != "auto":
             return (float(self.count_weighting),)
         # A penalty that is given refers to the trace norm as it is.
-        every_pair = self._meaning == "unlabelled" or self._rates_every_pair
-        if every_pair or self.trace_penalty != "auto":
+        if self._meaning != "missing" or self.trace_penalty != "auto":
             return (0.0,)
-        return (_FIRST_COUNT_WEIGHTING[self._meaning], *COUNT_WEIGHTINGS)
+        return (_FIRST_COUNT_WEIGHTING, *COUNT_WEIGHTINGS)
 
     @property
     def candidates_metric(self) -> str | None:
         """What the candidates of a search are judged by, where it is not the metric of decisions."""
         lists = self._meaning == "negative" and getattr(self, "loss", "auto") in ("auto", "squared")
-        return "NDCG@10" if lists else None
+        return f"NDCG@{SHOWN}" if lists else None
 
     @property
     def default_rank_limit(self) -> int | None:
@@ -293,12 +327,8 @@ class RecommenderChoice:
         return self._meaning == "negative" and not self._are_lists(self._meaning)
 
     def _are_lists(self, meant: str) -> bool:
-        """Whether the weights of ratings follow from their values."""
+        """Whether lists are made in closed form."""
         return meant == "negative" and self.loss_.name == "squared"
-
-    @property
-    def _given_silence_weight(self) -> float:
-        return 1.0 if self.silence_weight == "auto" else float(self.silence_weight)
 
     # -- features ------------------------------------------------------------------------------------------
 
@@ -335,6 +365,16 @@ class RecommenderChoice:
         weighting = problem.settings.features.count_weighting
         plain = problem.with_settings(features=self._feature_settings(weighting, user_intercept=False))
         return largest_trace_penalty(plain.objective(labels))
+
+
+def _check_powers(powers: Any) -> None:
+    good = isinstance(powers, tuple | list) and len(powers) == 2
+    if not good:
+        raise InvalidParameterError(
+            f"count_powers must be two numbers, for users and for items, or 'auto'; got {powers!r}."
+        )
+    for power in powers:
+        check_fraction("each of count_powers", power)
 
 
 def _beside(given: sp.csr_array | None, more: Floats) -> sp.csr_array:

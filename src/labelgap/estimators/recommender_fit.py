@@ -20,9 +20,12 @@ from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.problem import shared_column_length
 from labelgap.fitting.run import FitRun, fit_run
-from labelgap.fitting.silence_weights import decayed, mean_like, weighted_by_value
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
+from labelgap.recommending.closed_form.choice import Choice
+from labelgap.recommending.closed_form.fit import ListFit
+from labelgap.recommending.closed_form.settings import ListSettings, Ratings
+from labelgap.recommending.factor_model import complete
 from labelgap.recommending.ids import Ids
 from labelgap.solvers import Callback
 from labelgap.thresholds.cross_fit import HeldOutScores
@@ -35,10 +38,11 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
     user_ids_: Ids
     item_ids_: Ids
     item_intercept_: Floats
-    silence_weight_: float | None
+    answers_: ObservedLabels
+    list_settings_: ListSettings | None
+    _decay: Floats | None
     _given_weights: Floats | None = None
-    """The weights of ``answers_`` as they were given, or the values of likes in lists, where the fit used
-    others; None where it used these."""
+    """The weights of ``answers_`` as they were given, where the fit used others; None where it used these."""
 
     def _learn(
         self,
@@ -51,6 +55,8 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
         decay: Floats | None = None,
         chosen_by: RecommenderChoice | None = None,
         finish: Callable[[ChosenFit], ChosenFit] | None = None,
+        start: Any = None,
+        keeps: Choice | None = None,
     ) -> HeldOutScores:
         """Choose and fit, and set what a fit sets; the held-out scores that chose the threshold.
 
@@ -63,11 +69,13 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
         prepare : function of the run, or None
             Called before anything is fitted.
         decay : array or None
-            Factors on the weights of the ratings of lists, whose weights here are values.
+            Factors on the ratings of lists by their age.
         chosen_by : RecommenderChoice, default self
             Whose parameters say what is chosen.
         finish : function, or None
             What becomes of the chosen fit before it is kept.
+        start, keeps
+            As in :func:`fit_lists`.
         """
         chooser = self if chosen_by is None else chosen_by
         held_out = HeldOutScores()
@@ -83,8 +91,13 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
                 if prepare is not None:
                     prepare(run)
                 settings = solver_settings(self)
-                if meant == "negative":
-                    chosen = chooser._choose_with_silence(labels, settings, run, decay)
+                lists = self._are_lists(meant)
+                if lists:
+                    ratings = Ratings(labels, decay, *self._columns)
+                    fitted = chooser._choose_lists(ratings, run, start=start, keeps=keeps)
+                    chosen = fitted.chosen
+                elif meant == "negative":
+                    chosen = chooser._choose_observed(complete(labels), settings, run)
                 elif meant == "unlabelled":
                     chosen = chooser._choose_unlabelled(labels, settings, run)
                 else:
@@ -92,12 +105,17 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
                 if finish is not None:
                     chosen = finish(chosen)
                 self._keep_decisions(chosen)
-                assert chosen.problem is not None
-                self._keep_factors(chosen.problem, chosen.fit.factors.left, chosen.fit.factors.right)
-            self.item_intercept_ = chosen.fit.factors.intercept
-            self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
-            self._keep_ratings(labels, chosen, meant, decay)
-            if not self._are_lists(meant):
+                self._forget_before()
+                self.answers_ = labels
+                self.item_intercept_ = chosen.fit.factors.intercept
+                self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
+                if lists:
+                    self._keep_lists(fitted, decay)
+                else:
+                    assert chosen.problem is not None
+                    self._keep_factors(chosen.problem, chosen.fit.factors.left, chosen.fit.factors.right)
+                    self._keep_units(labels, chosen, meant)
+            if not lists:
                 # Lists are made without a threshold.
                 warn_of_trivial_decisions(
                     self.metric_,
@@ -111,34 +129,36 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
                 )
         return held_out
 
-    def _keep_ratings(
-        self, labels: ObservedLabels, chosen: ChosenFit, meant: str, decay: Floats | None = None
-    ) -> None:
-        """The ratings, and what each of them weighs."""
+    def _forget_before(self) -> None:
+        """Forget what only some fits have, and an earlier one may have left."""
+        of_some = ("intercept_centre_", "counts_every_pair_", "count_units_", "user_prior_", "answer_weight_")
+        penalised = ("factor_penalty_", "item_factor_penalty_", "shared_item_factor_")
+        of_lists = ("list_settings_", "mean_like_", "item_weights_", "_decay")
+        folded_in = ("new_user_mean_", "new_user_penalty_", "folded_in_")
+        implicit = ("user_implicit_factors_", "item_implicit_factors_")
+        for name in (*of_some, *penalised, *of_lists, *folded_in, *implicit):
+            self.__dict__.pop(name, None)
+
+    def _keep_lists(self, fitted: ListFit, decay: Floats | None) -> None:
+        """What lists are made by."""
+        self.list_settings_, self.mean_like_ = fitted.settings, fitted.mean_value
+        if decay is not None:
+            self._decay = decay
+        factors = fitted.factors
+        self.user_factors_, self.item_factors_ = factors.users, factors.items
+        self.item_weights_ = factors.item_weights
+        self.user_feature_factors_, self.item_feature_factors_ = factors.user_features, factors.item_features
+        self.user_intercept_ = np.zeros(len(factors.users))
+
+    def _keep_units(self, labels: ObservedLabels, chosen: ChosenFit, meant: str) -> None:
+        """What each rating weighs, and how penalties depend on the numbers of ratings."""
         variant = chosen.variant
         weighting = self._weightings()[0] if variant is None else variant.count_weighting
-        fitted = ("silence_weight_", "dislike_weight_", "confidence_", "mean_like_", "intercept_centre_")
-        folded_in = ("new_user_mean_", "new_user_penalty_", "folded_in_")
-        for name in (*fitted, *folded_in):
-            self.__dict__.pop(name, None)
-        self.answers_ = labels
         total = float(labels.n_observed if labels.weights is None else labels.weights.sum())
-        if meant == "unlabelled":
+        if meant != "missing":
             total = float(labels.shape[0] * labels.shape[1])
-        elif self._rates_every_pair:
-            silence = self.silence_weight_ = self._given_silence_weight
-            self.confidence_ = 0.0
-            total += silence * (labels.shape[0] * labels.shape[1] - labels.n_observed)
-        elif meant == "negative":
-            assert variant is not None
-            assert variant.confidence is not None
-            assert variant.dislike_weight is not None
-            self.silence_weight_, self.confidence_ = variant.silence_weight, variant.confidence
-            self.dislike_weight_, self.mean_like_ = variant.dislike_weight, mean_like(labels)
-            weighted = weighted_by_value(labels, self.confidence_, self.dislike_weight_)
-            self.answers_ = decayed(weighted, decay)
-            weights = self.answers_.weights
-            total = float(labels.n_observed if weights is None else weights.sum())
+        if meant == "negative":
+            self.counts_every_pair_ = True
         self.answer_weight_ = 1.0 / total
         # Files of models whose intercepts are free have no place for it.
         if chosen.penalties.intercept > 0:
@@ -159,8 +179,6 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
         n_user_features, n_item_features = len(self._users.mean), len(self._items.mean)
         self.user_feature_factors_ = left[n : n + n_user_features]
         self.item_feature_factors_ = of_items[:n_item_features]
-        for name in ("user_implicit_factors_", "item_implicit_factors_"):
-            self.__dict__.pop(name, None)
         if self._implicit is not None:
             self.user_implicit_factors_ = left[n + n_user_features :]
             self.item_implicit_factors_ = of_items[n_item_features:]

@@ -14,7 +14,6 @@ from labelgap.arriving.drift import check_half_life, forget_weights
 from labelgap.arriving.union import join_labels
 from labelgap.estimators.recommender_fit import RecommenderFit
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
-from labelgap.fitting.silence_weights import decayed, values_of_likes
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import refuse_other_meaning
 from labelgap.recommending.events import KeptEvents, RatingEvents, from_kept
@@ -119,11 +118,11 @@ class KeptRatings(RecommenderFit, Recommending):
             self._events = ratings.kept()
 
     def _event_decay(self, ratings: Any, meant: str) -> Floats | None:
-        """The weights by age of the ratings of lists, whose other weights follow from values; None for 1."""
+        """Factors on the ratings of lists by their age; None for 1."""
         return ratings.weights if isinstance(ratings, RatingEvents) and self._are_lists(meant) else None
 
     def _given_ratings(self) -> ObservedLabels:
-        """The ratings of the fit, with weights as they were given; in lists these are the values of likes."""
+        """The ratings of the fit, with weights as they were given; those of lists are values of likes."""
         ratings = self.answers_
         if ratings.unobserved == "negative":
             raise InvalidLabelsError(
@@ -132,8 +131,6 @@ class KeptRatings(RecommenderFit, Recommending):
             )
         if self._given_weights is not None:
             return ratings.with_weights(self._given_weights)
-        if self._are_lists(self._silence):
-            return values_of_likes(ratings, self.confidence_, self.mean_like_)
         # Weights by propensities are made anew.
         return ratings if self.weights is None else replace(ratings, weights=None)
 
@@ -145,21 +142,24 @@ class KeptRatings(RecommenderFit, Recommending):
     def _keep_given(self, given: Floats | None, decay: Floats | None, meant: str) -> None:
         """Keep the weights as they were given where those of ``answers_`` do not tell them."""
         self.__dict__.pop("_given_weights", None)
+        if self._are_lists(meant):
+            return
         if decay is not None:
             self._given_weights = np.ones(self.answers_.n_observed) if given is None else given
-        elif given is not None and (
-            self.weights is not None or (self._are_lists(meant) and np.any(given != 1.0))
-        ):
+        elif given is not None and self.weights is not None:
             self._given_weights = given
 
     def _fold_given(self, model: Any, ratings: Any, added: ObservedLabels, rows: Any, columns: Any) -> None:
         # What belongs to single ratings is joined as the ratings were.
-        values = self._are_lists(self._silence) and added.weights is not None
-        if model._given_weights is not None or model._batch_of_rating is not None or values:
-            shape = (len(self.user_ids_), len(self.item_ids_))
-            joined = join_labels(model._given_ratings(), added, rows, columns, shape=shape)
-            if model._given_weights is not None or values:
-                self._given_weights = joined.labels.weights
+        shape = (len(self.user_ids_), len(self.item_ids_))
+        if model._given_weights is not None:
+            self._given_weights = join_labels(
+                model._given_ratings(), added, rows, columns, shape=shape
+            ).labels.weights
+        if model._batch_of_rating is not None or model._decay is not None:
+            joined = join_labels(model.answers_, added, rows, columns, shape=shape)
+            if model._decay is not None:
+                self._decay = joined.per_entry(model._decay, np.ones(added.n_observed))
             if model._batch_of_rating is not None:
                 newest = np.full(added.n_observed, len(model._batches_so_far()), dtype=np.int32)
                 self._batch_of_rating = joined.per_entry(model._batch_numbers(), newest)
@@ -174,18 +174,15 @@ class KeptRatings(RecommenderFit, Recommending):
         given = self._read_more(events)
         self.answers_ = replace(self.answers_, values=given.values)
         self._keep_events(events)
-        if not self._are_lists(meant):
-            if self.half_life is not None:
-                self.answers_ = replace(self.answers_, weights=given.weights)
-            return
-        decay = self._event_decay(events, meant)
-        if decay is None and self._batch_of_rating is not None:
-            decay = self._decay(self._batch_of_rating.max() - self._batch_of_rating, meant)
-        weighed = decayed(self._weighed_more(given), decay)
-        self.answers_ = replace(self.answers_, weights=weighed.weights)
-        self._keep_given(given.weights, decay, meant)
+        if self._are_lists(meant):
+            self.answers_ = replace(self.answers_, weights=given.weights)
+            decay = self._event_decay(events, meant)
+            if decay is not None:
+                self._decay = decay
+        elif self.half_life is not None:
+            self.answers_ = replace(self.answers_, weights=given.weights)
 
-    def _decay(self, ages: NDArray[Any], meant: str) -> Floats | None:
+    def _forgotten(self, ages: NDArray[Any], meant: str) -> Floats | None:
         """The weights that ``forget`` gives to ratings of these ages."""
         return forget_weights(ages, self._check_decay(meant))
 

@@ -110,9 +110,8 @@ def folds_within(choice: PenaltyChoice, directions: Directions, part: str, plan:
 def may_hold_out_together(choice: PenaltyChoice) -> bool:
     """Whether folds may be held out as one: only observed entries count, and all fits go by one plan."""
     settings = choice.problem.settings
-    every_entry_counts = settings.flip_rate is not None or settings.silence_weight is not None
     one_plan = choice.held_out is None and choice.challenge is None
-    return choice.holds_out_together and one_plan and not every_entry_counts
+    return choice.holds_out_together and one_plan and settings.flip_rate is None
 
 
 def look_with_folds_together(

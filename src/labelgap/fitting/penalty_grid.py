@@ -231,31 +231,13 @@ class Variant(NamedTuple):
     """One choice of these settings; None for one that the problem does not have."""
 
     count_weighting: float = 0.0
-    silence_weight: float | None = None
-    dislikes: float | None = None
-    """The weight of a dislike, as a multiple of that of silence."""
-    confidence: float | None = None
-    given_dislike_weight: float | None = None
-    """The weight of a dislike where it was given, whatever that of silence is."""
     label_weighting: float | None = None
-
-    @property
-    def dislike_weight(self) -> float | None:
-        """The weight of a dislike, where that of a like is 1."""
-        if self.given_dislike_weight is not None:
-            return self.given_dislike_weight
-        if self.silence_weight is None or self.dislikes is None:
-            return None
-        return min(1.0, self.dislikes * self.silence_weight)
 
     def settings(self) -> dict[str, Any]:
         """What a candidate says of it."""
         return {
             # A problem with features has a weighting of its labels instead.
             "count_weighting": self.count_weighting if self.label_weighting is None else None,
-            "silence_weight": self.silence_weight,
-            "dislike_weight": self.dislike_weight,
-            "confidence": self.confidence,
             "label_weighting": self.label_weighting,
         }
 

@@ -80,12 +80,11 @@ class FitRun:
         penalties = candidate.penalties
         chosen_with = {
             "count weighting": candidate.count_weighting,
-            "silence weight": candidate.silence_weight,
-            "dislike weight": candidate.dislike_weight,
-            "confidence": candidate.confidence,
             "label weighting": candidate.label_weighting,
         }
         others = "".join(f", {name} {value:g}" for name, value in chosen_with.items() if value is not None)
+        if candidate.lists is not None:
+            others += f", {candidate.lists}"
         if candidate.feature_map is not None:
             others += f", {candidate.feature_map}"
         self.say(

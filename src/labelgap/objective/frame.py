@@ -24,7 +24,6 @@ from labelgap.objective.moments import (
     ObservedMoments,
     RootMoments,
     SecondMoments,
-    SilenceMoments,
     UnlabelledMoments,
     wants_axes,
 )
@@ -369,27 +368,6 @@ def unlabelled_frame(
         if free_intercept:
             informative = (counts > 0) & (counts < rows)
     return Frame(features, total, informative, start, rho, rows)
-
-
-def silence_frame(
-    features: FeatureFrame, moments: SilenceMoments, silence_weight: float, *, fit_intercept: bool
-) -> Frame:
-    """The frame of the weighted mean of the squared loss over all entries.
-
-    A label that is all yes, or all no, has a finite best intercept under this loss, so every label counts.
-    """
-    n, n_labels = moments.n_rows, len(moments.observed)
-    silent = silence_weight * (n - moments.observed)
-    weights = moments.weights + silent
-    start = (moments.targets - silent) / np.where(weights > 0, weights, 1.0)
-    return Frame(
-        features,
-        # Of the ratings alone, so that a penalty means the same whatever silence weighs.
-        float(moments.weights.sum()) or 1.0,
-        np.ones(n_labels, dtype=np.bool_),
-        start if fit_intercept else np.zeros(n_labels),
-        n_counted=np.full(n_labels, n, dtype=np.int64),
-    )
 
 
 def possible_flip_rates(recorded: NDArray[np.int64], rows: NDArray[np.int64], flip_rate: Floats) -> Floats:

@@ -374,27 +374,6 @@ class UnlabelledMoments:
         )
 
 
-@dataclass(frozen=True)
-class SilenceMoments:
-    """Sums over a part's observed entries, where the others count as a no of less weight."""
-
-    n_rows: int
-    observed: NDArray[np.int64]
-    """The number of each label's observed entries."""
-    weights: Floats
-    """The sum of their weights."""
-    targets: Floats
-    """The sum of their weights, those of a no taken as negative."""
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(
-            self.n_rows + other.n_rows,
-            self.observed + other.observed,
-            self.weights + other.weights,
-            self.targets + other.targets,
-        )
-
-
 def row_blocks(n: int, d: int, at_least: int = 1) -> Iterator[slice]:
     """Slices of rows with about as many values each, for work that needs a copy."""
     step = max(at_least, _BLOCK // max(d, 1), 1)

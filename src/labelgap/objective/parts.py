@@ -14,12 +14,7 @@ from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.frame import FeatureFrame, Frame
-from labelgap.objective.moments import (
-    FeatureMoments,
-    ObservedMoments,
-    SilenceMoments,
-    UnlabelledMoments,
-)
+from labelgap.objective.moments import FeatureMoments, ObservedMoments, UnlabelledMoments
 from labelgap.objective.protocol import Objective
 
 
@@ -84,9 +79,6 @@ class ProblemSettings:
         γ, a bound on every ``|x_i·w_j|``.
     flip_rate : array of length L, or None
         For recorded positives alone: the fraction of the positives that are not recorded.
-    silence_weight : float or None
-        For the squared loss: the weight of an entry without a label, which then counts as a no. None where
-        such entries do not count.
     block_entries : int
         How many of all n·L entries are worked on at a time.
     kept_entries : int, default 0
@@ -99,7 +91,6 @@ class ProblemSettings:
     fit_intercept: bool = True
     score_bound: float | None = None
     flip_rate: Floats | None = None
-    silence_weight: float | None = None
     block_entries: int = 1 << 14
     kept_entries: int = 0
 
@@ -152,7 +143,7 @@ class RowData(Protocol):
 class Part(Protocol):
     """Some rows with some labels."""
 
-    def moments(self) -> ObservedMoments | UnlabelledMoments | SilenceMoments: ...
+    def moments(self) -> ObservedMoments | UnlabelledMoments: ...
 
     def objective(self, frame: Frame) -> Objective:
         """The part's summand of the objective."""

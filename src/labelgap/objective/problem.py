@@ -21,10 +21,9 @@ from labelgap.objective.frame import (
     Frame,
     observed_frame,
     orthonormal,
-    silence_frame,
     unlabelled_frame,
 )
-from labelgap.objective.moments import FeatureMoments, ObservedMoments, SilenceMoments, UnlabelledMoments
+from labelgap.objective.moments import FeatureMoments, ObservedMoments, UnlabelledMoments
 from labelgap.objective.parts import Backend, ProblemSettings, RowBlock, RowData
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.objective.sum import RowSplit, SumBounds, SumObjective
@@ -269,7 +268,7 @@ def _cpu_backend() -> Backend:
 def frame_of(
     settings: ProblemSettings,
     features: FeatureFrame,
-    total: ObservedMoments | UnlabelledMoments | SilenceMoments,
+    total: ObservedMoments | UnlabelledMoments,
     *,
     free_intercept: bool,
     thinned: bool = False,
@@ -286,9 +285,6 @@ def frame_of(
             fit_intercept=settings.fit_intercept,
             free_intercept=free_intercept,
         )
-    if isinstance(total, SilenceMoments):
-        assert settings.silence_weight is not None
-        return silence_frame(features, total, settings.silence_weight, fit_intercept=settings.fit_intercept)
     return observed_frame(
         features, total, settings.loss, fit_intercept=settings.fit_intercept, free_intercept=free_intercept
     )

@@ -247,11 +247,9 @@ def _check_recommender(model: Any) -> None:
     if model.answers_.shape != (n, n_items):
         raise ValueError("its ratings are not those of its users and items")
     titles = getattr(model, "item_titles_", None)
-    for name in ("silence_weight_", "dislike_weight_", "confidence_", "mean_like_"):
-        value = getattr(model, name, None)
-        if value is not None and not (_is_number(value) and value >= 0):
-            raise ValueError(f"{name} is not a number of at least 0")
-    for name, kinds in (("_given_weights", "f"), ("_batch_of_rating", "iu")):
+    if not (_is_number(model.mean_like_) and model.mean_like_ >= 0):
+        raise ValueError("mean_like_ is not a number of at least 0")
+    for name, kinds in (("_given_weights", "f"), ("_decay", "f"), ("_batch_of_rating", "iu")):
         value = getattr(model, name, None)
         if value is not None and not (
             isinstance(value, np.ndarray)
@@ -265,7 +263,10 @@ def _check_recommender(model: Any) -> None:
         _expect(events, dict.fromkeys(("values", "amounts", "newest"), n_ratings))
         if events.clock not in ("none", "numbers", "dates") or type(events.only_likes) is not bool:
             raise ValueError("its events do not say what their times and values are")
-    _check_count_units(model)
+    if model.list_settings_ is None:
+        _check_count_units(model)
+    elif type(model.list_settings_).__name__ != "ListSettings":
+        raise ValueError("list_settings_ are no settings of lists")
     _check_rank(model, _columns(model, "user_factors_"))
     if not _is_number(getattr(model, "intercept_centre_", 0.0)):
         raise ValueError("intercept_centre_ is not a number")
@@ -389,18 +390,22 @@ def _recommender_shapes(model: Any) -> dict[str, tuple[int, ...]]:
             raise ValueError(f"its {side.what} features hold {side.matrix.dtype}; float64 was expected")
         if not _is_vector(side.mean) or not _is_vector(side.scale) or len(side.mean) != len(side.scale):
             raise ValueError(f"the units of its {side.what} features do not fit together")
-    return {
+    every = {
         "user_factors_": (n, rank),
-        "user_prior_": (n, rank),
         "user_intercept_": (n,),
         "item_factors_": (n_items, rank),
         "item_intercept_": (n_items,),
+        "user_feature_factors_": (len(model._users.mean), rank),
+        "item_feature_factors_": (len(model._items.mean), rank),
+    }
+    if model.list_settings_ is not None:
+        return every | {"item_weights_": (n_items,)}
+    return every | {
+        "user_prior_": (n, rank),
         "shared_item_factor_": (rank,),
         "factor_penalty_": (rank, rank),
         "item_factor_penalty_": (rank, rank),
         "count_units_": (3,),
-        "user_feature_factors_": (len(model._users.mean), rank),
-        "item_feature_factors_": (len(model._items.mean), rank),
     }
 
 
@@ -425,7 +430,7 @@ def _columns(model: Any, name: str, axis: int = 1) -> int:
 
 def _expect(model: Any, shapes: dict[str, tuple[int, ...]]) -> None:
     for name, shape in shapes.items():
-        array = getattr(model, name)
+        array = getattr(model, name, None)
         if isinstance(array, np.ndarray) and not is_float(array):
             raise ValueError(f"{name} holds {array.dtype}; float64 was expected")
         if not isinstance(array, np.ndarray) or array.shape != shape:
@@ -446,9 +451,8 @@ METRIC_THRESHOLD = Requirements((*_DECISIONS, "_model"), _check_inner)
 PLUG_IN_CLASSIFIER = Requirements((*_DECISIONS, "_model", "estimators_"), _check_inner)
 RECOMMENDER = Requirements(
     (
-        *("user_ids_", "item_ids_", "user_factors_", "item_factors_", "item_intercept_", "user_prior_"),
-        *("user_feature_factors_", "item_feature_factors_", "shared_item_factor_", "user_intercept_"),
-        *("factor_penalty_", "item_factor_penalty_", "count_units_", "answers_", "answer_weight_"),
+        *("user_ids_", "item_ids_", "user_factors_", "item_factors_", "item_intercept_", "user_intercept_"),
+        *("user_feature_factors_", "item_feature_factors_", "answers_"),
         *("loss_", "metric_", "threshold_", "_users", "_items"),
     ),
     _check_recommender,

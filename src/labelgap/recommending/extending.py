@@ -17,6 +17,7 @@ from labelgap.exceptions import InvalidInputError
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import refuse_other_meaning
 from labelgap.labels.sources import index_type, row_pointers
+from labelgap.recommending.closed_form.serving import solve_items_of_lists, solve_users_of_lists
 from labelgap.recommending.factor_model import FactorModel, complete, without_implied
 from labelgap.recommending.fold_in import fold_in, fold_in_columns
 from labelgap.recommending.ids import IdIndex, Ids
@@ -56,8 +57,7 @@ def extended(model: Model, ratings: Any, user_features: Any, item_features: Any,
     if ratings is not None:
         refuse_other_meaning(ratings, model._setting("unobserved", None), model._silence)
     ratings = ((), (), ()) if ratings is None else model._as_events(ratings)
-    given = without_implied(model._read_more(ratings))
-    added = model._weighed_more(given)
+    added = without_implied(model._read_more(ratings))
     described_users = read_side_features(user_features, model._setting("user", "user"), "user")
     described_items = read_side_features(item_features, model._setting("item", "item"), "item")
     users = _side(model._index("user"), added.row_names or (), described_users.ids)
@@ -69,7 +69,12 @@ def extended(model: Model, ratings: Any, user_features: Any, item_features: Any,
     result = copy.copy(model)
     result.user_ids_, result.item_ids_ = users.ids, items.ids
     result.answers_ = merged_ratings(model.answers_, added, rows, cols, users.ids, items.ids)
-    result._fold_given(model, ratings, given, users.rated, items.rated)
+    result._fold_given(model, ratings, added, users.rated, items.rated)
+    # Ratings of known items change a known user; ratings of new items only determined the items.
+    moved = distinct(np.concatenate((rows[cols < items.n_known], np.arange(users.n_known, len(users.ids)))))
+    if model.list_settings_ is not None:
+        _fold_into_lists(result, users, items, described_users, described_items, moved)
+        return result
     item_prior = _item_prior(result, items, described_items)
     if items.n_new:
         _add_items(result, items, item_prior)
@@ -77,8 +82,6 @@ def extended(model: Model, ratings: Any, user_features: Any, item_features: Any,
         # Where every pair counts, a user with few likes has as many entries as any other.
         by_users = prior == "users" and model._silence == "missing"
         _add_users(result, users, described_users, model if by_users else None)
-    # Ratings of known items change a known user; ratings of new items only determined the items.
-    moved = distinct(np.concatenate((rows[cols < items.n_known], np.arange(users.n_known, len(users.ids)))))
     if len(moved):
         _solve_users(result, moved)
     if between_new.any():
@@ -295,6 +298,27 @@ def _solve_users(model: FactorModel, users: NDArray[np.int64]) -> None:
     model.user_factors_ = factors
     if hasattr(model, "user_intercept_"):
         model.user_intercept_ = factors @ model._shared_item_factor()
+
+
+def _fold_into_lists(
+    model: FactorModel,
+    users: _Side,
+    items: _Side,
+    described_users: FeatureRows,
+    described_items: FeatureRows,
+    moved: NDArray[np.int64],
+) -> None:
+    """Add new users and items to lists, and compute the factors of the users that have ``moved``.
+
+    New users are sums over their ratings of known items; then new items follow from all users, and the users
+    from all of their ratings.
+    """
+    model.user_factors_ = np.pad(model.user_factors_, ((0, users.n_new), (0, 0)))
+    model.user_intercept_ = np.zeros(len(users.ids))
+    if items.n_new:
+        solve_users_of_lists(model, moved, items.n_known, users.n_known, described_users)
+        solve_items_of_lists(model, items.n_known, described_items)
+    solve_users_of_lists(model, moved, len(items.ids), users.n_known, described_users)
 
 
 def _ranges(model: FactorModel, count: int, entries_each: int) -> Iterator[tuple[int, int]]:

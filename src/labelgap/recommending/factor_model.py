@@ -17,6 +17,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.sources import row_pointers
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
+from labelgap.recommending.closed_form.settings import ListSettings, Ratings
 from labelgap.recommending.events import RatingEvents
 from labelgap.recommending.ids import IdIndex, Ids
 from labelgap.recommending.rating_weights import weigh_ratings
@@ -51,8 +52,16 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
     """The weight of one rating in the objective."""
     answers_: ObservedLabels
     """The ratings that were given."""
-    silence_weight_: float | None = None
-    """The weight of a pair without a rating, where it counts as a no; None where it does not."""
+    list_settings_: ListSettings | None = None
+    """How lists are made in closed form; None for a fit that makes none so."""
+    mean_like_: float = 1.0
+    """The mean value of the likes of that fit."""
+    item_weights_: Floats
+    """What a like of each item adds to a user's factors in that fit, in units of the item's own."""
+    _decay: Floats | None = None
+    """A factor on each of the ratings of that fit by its age; None for 1."""
+    counts_every_pair_: bool = False
+    """Whether a pair without a rating was fitted as a no, like a dislike."""
     new_user_mean_: Floats | None = None
     """The mean of the users' factors, which those of folded-in users are drawn to; None before a fold-in."""
     new_user_penalty_: Floats | None = None
@@ -153,28 +162,17 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
     @property
     def _silence(self) -> str:
         """What a pair without a rating meant in the fit: "missing", "negative" or "unlabelled"."""
-        return self.answers_.unobserved if self.silence_weight_ is None else "negative"
+        counts = self.counts_every_pair_ or self.list_settings_ is not None
+        return "negative" if counts else self.answers_.unobserved
 
     def _probability(self, scores: Any) -> Any:
-        """The probability of a like at these scores.
-
-        Where a pair without a rating counts less than a rating, the odds of a no are taken up to their weight
-        again.
-        """
-        probability = self.loss_.inverse_link(scores)
-        if self.silence_weight_ in (None, 1.0):
-            return probability
-        yes = self.silence_weight_ * probability
-        return yes / (1.0 - probability + yes)
+        """The probability of a like at these scores."""
+        return self.loss_.inverse_link(scores)
 
     def _read_more(self, ratings: Any) -> ObservedLabels:
         """Ratings to fold in, as they were given."""
         # What an absent rating means is decided once all ratings of a user are together.
         return self._read_ratings(ratings, "unlabelled" if self._silence == "unlabelled" else "missing")
-
-    def _weighed_more(self, ratings: ObservedLabels) -> ObservedLabels:
-        """These ratings, weighted as those of the fit."""
-        return ratings
 
     def _fold_given(self, model: Any, ratings: Any, added: ObservedLabels, rows: Ints, columns: Ints) -> None:
         """Join what else is known of single ratings, when some are folded into ``model``.
@@ -287,9 +285,13 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
 
     def _judged_rows(self, labels: ObservedLabels) -> ObservedLabels:
         """The entries of these rows that the loss is taken of."""
-        if self.silence_weight_ is not None:
-            return complete(labels, self.silence_weight_)
-        return complete(labels) if labels.unobserved == "unlabelled" else labels
+        every_pair = self.counts_every_pair_ or labels.unobserved == "unlabelled"
+        return complete(labels) if every_pair else labels
+
+    def _ratings_of_lists(self, users: Ints | None = None) -> Ratings:
+        """The ratings that lists are made from, of all users or of these in ascending order."""
+        ratings = Ratings(replace(self.answers_, row_names=None), self._decay)
+        return ratings if users is None else ratings.of_users(users)
 
 
 def contains(labels: ObservedLabels, rows: Ints, columns: Ints) -> NDArray[np.bool_]:
@@ -313,20 +315,19 @@ def contains(labels: ObservedLabels, rows: Ints, columns: Ints) -> NDArray[np.bo
     return np.asarray(found)
 
 
-def complete(labels: ObservedLabels, weight: float = 1.0) -> ObservedLabels:
-    """The labels with an entry for every pair, 0 of the given weight where there was none.
+def complete(labels: ObservedLabels) -> ObservedLabels:
+    """The labels with an entry for every pair, 0 where there was none.
 
     Examples
     --------
     >>> complete(ObservedLabels.from_triplets([0], [1], [1], shape=(1, 3))).to_dense()
     array([[0., 1., 0.]])
     """
-    n, n_labels = labels.shape
     filled = ObservedLabels.from_any(replace(labels, weights=None, unobserved="missing"), "negative")
-    if weight == 1.0 and labels.weights is None:
+    if labels.weights is None:
         return filled
-    weights = np.full((n, n_labels), weight)
-    weights[labels.rows, labels.indices] = 1.0 if labels.weights is None else labels.weights
+    weights = np.ones(labels.shape)
+    weights[labels.rows, labels.indices] = labels.weights
     return filled.with_weights(weights.ravel())
 
 

@@ -10,6 +10,7 @@ from labelgap._types import Floats
 from labelgap.exceptions import InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.recommending.best_items import ItemsChosen
+from labelgap.recommending.closed_form.serving import parts_of_score
 from labelgap.recommending.evaluation import RankingJudged
 from labelgap.recommending.extending import extended
 from labelgap.recommending.factor_model import contains, whole_number
@@ -81,7 +82,8 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
         ``M a = −w Σ_j ω_j ℓ'_j v_j``, and each rating j makes a contribution of its own to the score
         of the item t: ``−w ω_j ℓ'_j v_jᵀ M⁻¹ v_t``. These contributions are exact. The rest, which is 0 at
         the optimum, is ``unexplained``. For users of the fit, M is its penalty and p what their features
-        say; for those who were folded in, p and M are as in :meth:`fold_in`.
+        say; for those who were folded in, p and M are as in :meth:`fold_in`. A score of a fit for lists is a
+        sum over the user's ratings in the first place, and these are its terms.
 
         Parameters
         ----------
@@ -93,6 +95,9 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
         row, target = self._index("user").find_one(user), self._index("item").find_one(item)
         rows = np.array([row])
         score = float(score_pairs(self._factors(), rows, np.array([target]))[0])
+        if self.list_settings_ is not None:
+            ratings, parts = parts_of_score(self, row, target)
+            return self._explanation(row, target, score, ratings, parts, n, prior=None, average=0.0)
         theirs = self.answers_.take_rows(rows)
         penalty, sizes = self._user_penalty(rows, theirs.row_counts())
         penalty = penalty if sizes is None else sizes[0] * penalty
@@ -106,20 +111,38 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
         parts = rating_parts(
             slopes, self.item_factors_[ratings.indices], penalty, factors, self.answer_weight_
         )
-        largest_parts, others = largest(parts, whole_number("n", n))
-        intercept = float(self.item_intercept_[target])
-        general = float(self.user_factors_[row] @ shared)
         prior, average = float(self.user_prior_[row] @ factors), 0.0
         if self._is_folded_in(rows)[0]:
             assert self.new_user_mean_ is not None
             average = float(self.new_user_mean_ @ factors)
+        return self._explanation(row, target, score, ratings, parts, n, prior=prior, average=average)
+
+    def _explanation(
+        self,
+        row: int,
+        target: int,
+        score: float,
+        ratings: ObservedLabels,
+        parts: Floats,
+        n: int,
+        *,
+        prior: float | None,
+        average: float,
+    ) -> Explanation:
+        """The score in parts; ``prior`` is None where all that the ratings do not say is from features."""
+        largest_parts, others = largest(parts, whole_number("n", n))
+        intercept = float(self.item_intercept_[target])
+        general = float(self.user_factors_[row] @ self._shared_item_factor())
+        rest = score - intercept - general - float(parts.sum())
+        if prior is None:
+            prior = rest if len(getattr(self, "user_feature_factors_", ())) else 0.0
         return Explanation(
             user=self.user_ids_[row],
             item=self.item_ids_[target],
             score=score,
             probability=float(self._probability(score)),
             threshold=float(self.threshold_),
-            decision=int(self._decided(rows, np.array([target]), np.array([score]))[0]),
+            decision=int(self._decided(np.array([row]), np.array([target]), np.array([score]))[0]),
             item_intercept=intercept,
             user_intercept=general,
             from_features=prior - average,
@@ -131,7 +154,7 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
             ),
             other_answers=float(parts[others].sum()),
             n_other_answers=int(others.sum()),
-            unexplained=score - intercept - general - prior - float(parts.sum()),
+            unexplained=rest - prior,
             titles=self.item_titles_,
             average_user=average,
             features=self._described_by(),

@@ -79,6 +79,15 @@ def starting_model(
     return problem.from_original(given)
 
 
+def vectors_of(model: Any, items: Ids, R: Any) -> Floats:
+    """Right vectors of a model of lists, where the decomposition of R for these items may begin."""
+    known = _known(model.item_ids_, items)
+    factors = _in_order(model.item_ids_, items, model.item_factors_ * model.item_weights_[:, None])
+    found = np.zeros((R.shape[1], factors.shape[1]))
+    found[np.flatnonzero(known)] = (factors / R.item_scale[:, None])[known]
+    return found
+
+
 def settled_intercepts(before: ObservedLabels, now: ObservedLabels, *, every_pair: bool) -> NDArray[np.bool_]:
     """The items of ``now`` whose intercept in the model may start the next fit.
 

@@ -16,6 +16,8 @@ import scipy.linalg
 from array_api_compat import array_namespace, device, is_numpy_array, to_device
 from numpy.typing import NDArray
 
+from labelgap.kernels.threads import map_in_order
+
 # A Gram matrix whose pivots stay above this fraction of its diagonal loses too few digits to matter twice; in
 # units of rounding where that is more.
 _SAFE, _SAFE_ROUNDING = 1e-6, 1e3
@@ -29,6 +31,8 @@ _SMALL = 16
 _BLOCK = 1 << 13
 # Singular values below so many units of rounding of the largest are rounding themselves.
 _NOISE = 8
+# Rows of a product that one thread makes at a time, and multiply-adds that are worth more threads than one.
+_THREAD_ROWS, _WORTH_THREADS = 256, 1 << 22
 
 
 def thin_qr(M: Array) -> tuple[Array, Array]:
@@ -173,6 +177,20 @@ def rotated(Q: Array, rotation: Array) -> Array:
         rows = slice(start, start + _BLOCK)
         Q[rows] = Q[rows] @ rotation
     return Q
+
+
+def wide_product(A: Array, B: Array) -> Array:
+    """``A B`` by all threads: numpy's BLAS has one during a fit, whose sums then do not depend on threads."""
+    if not is_numpy_array(A) or A.shape[0] * A.shape[1] * B.shape[1] < _WORTH_THREADS:
+        return A @ B
+    out = np.empty((A.shape[0], B.shape[1]), dtype=np.result_type(A, B))
+
+    def work(start: int) -> None:
+        rows = slice(start, start + _THREAD_ROWS)
+        np.matmul(A[rows], B, out=out[rows])
+
+    map_in_order(work, range(0, len(A), _THREAD_ROWS))
+    return out
 
 
 def product_values(left: Array, right: Array, cutoff: float = 1e-10) -> Array:

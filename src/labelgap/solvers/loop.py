@@ -303,12 +303,8 @@ class Candidate:
     """What the thresholds are: "shared", "per-label" or "shrunk"."""
     count_weighting: float | None = None
     """The count weighting that it was judged with; None where there is none to choose."""
-    silence_weight: float | None = None
-    """The weight of silence that it was judged with; None where silence does not count."""
-    dislike_weight: float | None = None
-    """The weight of a dislike that it was judged with; None where silence does not count."""
-    confidence: float | None = None
-    """How much more a like counted for each unit of its value; None where silence does not count."""
+    lists: Any = None
+    """The settings of lists that it was judged with; None where it is not about lists."""
     label_weighting: float | None = None
     """The label weighting that it was judged with; None where there is none to choose."""
     feature_map: str | None = None

@@ -30,6 +30,7 @@ from labelgap.solvers.linalg import (
     smallest,
     standard_normal,
     thin_qr,
+    wide_product,
 )
 
 SHORT = 32
@@ -432,7 +433,7 @@ def _one_run(
     projected = xp.zeros((0, 0), dtype=V.dtype, device=device(V))
     while True:
         image = image / unit
-        fresh, inside, link = _beside(basis, transposed_times(image) / unit)
+        fresh, inside, link = beside(basis, transposed_times(image) / unit)
         # As long as the longer side: not kept beside the next one.
         del image
         above = inside[: basis.shape[1] - last, :]
@@ -458,11 +459,11 @@ def _length(M: Array) -> float:
     return largest * norm(M / largest) if 0 < largest < math.inf else largest
 
 
-def _beside(basis: Array, M: Array) -> tuple[Array, Array, Array]:
+def beside(basis: Array, M: Array) -> tuple[Array, Array, Array]:
     """Q, C and R with ``M = basis C + Q R``, and Q orthonormal beside the basis whatever M is."""
-    inside = basis.T @ M
-    Q, R = thin_qr(M - basis @ inside)
+    inside = wide_product(basis.T, M)
+    Q, R = thin_qr(M - wide_product(basis, inside))
     # Of a column that lay in the basis only rounding is left, and that may point anywhere: once more.
-    again = basis.T @ Q
-    Q, rotation = thin_qr(Q - basis @ again)
+    again = wide_product(basis.T, Q)
+    Q, rotation = thin_qr(Q - wide_product(basis, again))
     return Q, inside + again @ R, rotation @ R

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._arrays import in_single
-from labelgap._types import Floats, Ints
+from labelgap._types import Floats
 from labelgap.kernels.entry_pattern import EntryPattern, hessian_product
 from labelgap.kernels.loss_passes import LossPasses
 from labelgap.kernels.losses import compiled_loss
@@ -52,9 +51,7 @@ class EntryFunction(Protocol):
         """Sum over entries of the convex conjugate at ``scale · gradient``."""
         ...
 
-    # A function whose values may be negative also has ``size(z)``, the sum of their absolute values. One of
-    # constant curvature may have ``turn_into_slopes(low_rank, intercept, indices)``, which returns the value
-    # and overwrites the scores, which come without their intercepts, with the slopes.
+    # A function whose values may be negative also has ``size(z)``, the sum of their absolute values.
 
 
 class EntryTerm(NumpyTerm):
@@ -82,9 +79,6 @@ class EntryTerm(NumpyTerm):
         self.passes = None
         if isinstance(function, WeightedLoss):
             self.passes = function.passes(pattern.indices, pattern.n_labels)
-        self.turn_into_slopes: Callable[[Floats, Floats | None, Ints], float] | None = None
-        if len(pattern) >= _MANY:
-            self.turn_into_slopes = getattr(function, "turn_into_slopes", None)
 
     @cached_property
     def conjugate_at_zero(self) -> float:
@@ -147,11 +141,7 @@ class EntryPoint(DesignPoint):
         # This sets the property below.
         self._low_rank = low_rank
         self._sums: Floats | None = None
-        if term.turn_into_slopes is not None:
-            self.value = term.turn_into_slopes(low_rank, self._intercept, self._pattern.indices)
-            self.entry_gradient = low_rank
-            del self._low_rank
-        elif term.passes is None:
+        if term.passes is None:
             self.value, self.entry_gradient = term.function.value_and_gradient(self.scores)
         elif summed and term.has_intercept:
             self.value, self.entry_gradient, self._sums = term.passes.with_label_sums(
@@ -189,8 +179,6 @@ class EntryPoint(DesignPoint):
 
     def _entry_curvature(self) -> Floats:
         passes = self._term.passes
-        if self._term.turn_into_slopes is not None:
-            return self._term.function.curvature(self.entry_gradient)
         if passes is None:
             return self._term.function.curvature(self.scores)
         return passes.curvature(self._low_rank, self._intercept)
@@ -228,8 +216,7 @@ class EntryPoint(DesignPoint):
         squares, weights = XU * XU, FV * FV
         pattern, passes = self._pattern, self._term.passes
         known = self.__dict__.get("_curvature")
-        compiled = passes is not None and self._term.turn_into_slopes is None
-        if known is None and not (compiled and len(pattern) > _IN_ONE):
+        if known is None and not (passes is not None and len(pattern) > _IN_ONE):
             known = self._entry_curvature()
         if known is not None:
             return np.asarray(np.einsum("ic,ic->c", squares, pattern.times(known, weights)))
@@ -269,11 +256,8 @@ class EntryPoint(DesignPoint):
         return EntryGradient(self._term, self.entry_gradient, factors)
 
     def with_intercept(self, intercept: Floats) -> Point:
-        factors, low_rank = self.factors._replace(intercept=intercept), self._low_rank
-        if self._term.turn_into_slopes is not None:
-            # The other point has them for itself.
-            del self._low_rank
-        return EntryPoint(self._term, factors, low_rank, self._known_P, self._Q)
+        factors = self.factors._replace(intercept=intercept)
+        return EntryPoint(self._term, factors, self._low_rank, self._known_P, self._Q)
 
     def beyond(self, previous: Point, step: float) -> Point:
         assert isinstance(previous, EntryPoint)

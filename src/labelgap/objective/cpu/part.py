@@ -33,7 +33,6 @@ from labelgap.objective.cpu.features import (
 from labelgap.objective.cpu.gram import GramTerm
 from labelgap.objective.cpu.kept_scores import KeptScoresObjective, can_keep_scores
 from labelgap.objective.cpu.score_bound import EntryBounds, stiffness_for
-from labelgap.objective.cpu.silence import SilencePart
 from labelgap.objective.cpu.unlabelled import (
     CpuUnlabelled,
     HeldCorrection,
@@ -171,8 +170,6 @@ class CpuRows:
     def part(
         self, settings: ProblemSettings, block: RowBlock, labels: ObservedLabels, *, thinned: bool
     ) -> Part:
-        if settings.silence_weight is not None:
-            return SilencePart(self, settings, labels)
         if settings.flip_rate is None:
             return ObservedPart(self, settings, labels)
         judged = block.labels if block.judged is None else block.judged

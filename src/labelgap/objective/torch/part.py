@@ -35,7 +35,6 @@ from labelgap.objective.torch.features import (
     TensorStacked,
 )
 from labelgap.objective.torch.score_bound import TensorBounds
-from labelgap.objective.torch.silence import TorchSilencePart
 from labelgap.objective.torch.unlabelled import unlabelled_objective
 
 # Bytes that an observed entry takes on the device: its place and value in two orders, its score, slope,
@@ -126,8 +125,6 @@ class TorchRows:
     def part(
         self, settings: ProblemSettings, block: RowBlock, labels: ObservedLabels, *, thinned: bool
     ) -> Part:
-        if settings.silence_weight is not None:
-            return TorchSilencePart(self, settings, labels)
         if settings.flip_rate is None:
             return TorchObservedPart(self, self._host, settings, labels)
         judged = block.labels if block.judged is None else block.judged

@@ -1,0 +1,307 @@
+"""The fit of lists: the choice of settings, the last decomposition, and the threshold of decisions."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from labelgap._types import Floats
+from labelgap.fitting.chosen import ChosenFit
+from labelgap.fitting.run import FitRun
+from labelgap.fitting.sampled import sample_of_users
+from labelgap.kernels.entries import csr_product
+from labelgap.labels import ObservedLabels
+from labelgap.labels.unobserved import draw_unobserved
+from labelgap.metrics import LinearFractional
+from labelgap.objective.protocol import Factors
+from labelgap.recommending.closed_form.choice import (
+    NEVER,
+    Choice,
+    ListChoice,
+    first_vectors,
+    own_parts,
+    ranking_plan,
+    right_vectors,
+)
+from labelgap.recommending.closed_form.matrix import ScaledLikes, count_scale
+from labelgap.recommending.closed_form.settings import ListSettings, Ratings, entries_of, mean_value
+from labelgap.recommending.top_items import UserItemFactors, score_pairs
+from labelgap.solvers import Fit, Penalties
+from labelgap.solvers.linalg import Array, host, like
+from labelgap.solvers.loop import Progress
+from labelgap.solvers.soft_threshold import SoftThreshold, Spectrum, soft_threshold
+from labelgap.thresholds.cross_fit import HeldOutScores
+from labelgap.thresholds.sweep import best_threshold
+
+ENOUGH_RATINGS = 1_000_000
+"""Ratings that choose the settings; users who have more than twice as many together are sampled."""
+# The dimension of the first Krylov space, where nothing says how many singular values are wanted.
+_COLUMNS = 256
+# Pairs without a rating that the threshold is chosen on, at most.
+_MOST_SILENT = 500_000
+
+
+class ListRequest(NamedTuple):
+    """What was asked for."""
+
+    settings: ListSettings
+    """Those that were given, and where to begin."""
+    axes: dict[str, tuple[Any, ...]]
+    """Values of settings that are to be chosen."""
+    trace_penalty: float | None
+    """λ; None where it is chosen, too."""
+    rank: int
+    tol: float
+    how: str
+    """Where the threshold comes from."""
+
+
+class ListFactors(NamedTuple):
+    """What lists are made by; with -1 as the intercept of every item, which is the score of no like."""
+
+    users: Floats
+    items: Floats
+    item_weights: Floats
+    """A like of value x of the item j adds ``2 x w_j (1 − λ/σ) v_j`` to the user's factors, where v_j are
+    those of the item."""
+    user_features: Floats
+    """Users' factors by features, for a user whose ratings count as one."""
+    item_features: Floats
+    """Right vectors by features."""
+
+
+@dataclass(frozen=True)
+class ListFit:
+    """A fit for lists."""
+
+    settings: ListSettings
+    mean_value: float
+    factors: ListFactors
+    chosen: ChosenFit
+
+
+def factors_of(R: Any, found: SoftThreshold, settings: ListSettings) -> ListFactors:
+    """Factors whose products estimate the entries of X: 1 for a like and −1 for none, less the intercept."""
+    n, n_items = len(R.user_scale), len(R.item_scale)
+    V, image, kept = found.right, found.image, like(found.kept, found.right)
+    other = 1.0 - own_parts(V, kept)[:n_items] if settings.leave_one_out else np.ones(n_items)
+    other, values = np.asarray(host(other), dtype=np.float64), like(found.values, V)
+    of_users = host(2.0 * image[:n] * kept) / R.user_scale[:, None]
+    of_items = host(V[:n_items]) / (R.item_scale * other)[:, None]
+    return ListFactors(
+        np.asarray(of_users, dtype=np.float64),
+        np.asarray(of_items, dtype=np.float64),
+        R.item_scale**2 * other,
+        np.asarray(host(2.0 * V[n_items:] * kept), dtype=np.float64) * R.feature_lengths[0],
+        np.asarray(host(image[n:] / values**2), dtype=np.float64) * R.feature_lengths[1],
+    )
+
+
+def fit_lists(
+    ratings: Ratings,
+    request: ListRequest,
+    metric: LinearFractional,
+    run: FitRun,
+    *,
+    place: Any = ScaledLikes,
+    start: Any = None,
+    keeps: Choice | None = None,
+) -> ListFit:
+    """Choose what is to be chosen, and decompose all ratings once.
+
+    ``place`` makes R on the machine that does the work, ``start`` gives right vectors to begin with for an R,
+    and ``keeps`` are settings that are not chosen again.
+    """
+    rng, began = check_random_state(run.random_state), time.perf_counter()
+    plan = np.full(ratings.labels.n_observed, NEVER, dtype=np.int8)
+    choice = keeps or Choice(request.settings, 0.0)
+    if keeps is None and (request.axes or request.trace_penalty is None or request.how != "train"):
+        plan = ranking_plan(ratings.labels, request.how, rng)
+    if keeps is None and (request.axes or request.trace_penalty is None):
+        run.stage("choosing what lists are made by")
+        choice = _chosen(ratings, request, run, plan, rng, place)
+    run.stage("fitting all ratings")
+    mean = mean_value(ratings.labels)
+    R = place(ratings, choice.settings, mean)
+    given = None if start is None else like(start(R), R.example)
+    if given is not None and R.shape[0] < R.shape[1]:
+        given = R.times(given)
+    spectrum = Spectrum(R.normal, first_vectors(min(R.shape), R.example, given))
+    spectrum.grow(_COLUMNS)
+    penalty = request.trace_penalty
+    if penalty is None:
+        penalty = choice.fraction * float(spectrum.values[0])
+    found = soft_threshold(R, spectrum, penalty, rank=request.rank, tol=request.tol)
+    factors = factors_of(R, found, choice.settings)
+    progress = Progress(
+        spectrum.columns, found.objective, found.relative_gap, len(found.values), time.perf_counter() - began
+    )
+    if (tell := run.reporter()) is not None:
+        tell(progress)
+    fit = Fit(
+        Factors(factors.users, factors.items, np.full(len(factors.items), -1.0)),
+        np.asarray(host(found.values - penalty), dtype=np.float64),
+        found.objective,
+        found.gap,
+        found.relative_gap,
+        spectrum.columns,
+        found.relative_gap <= request.tol,
+        len(found.values) >= request.rank,
+        (progress,),
+    )
+    chosen = ChosenFit(fit, Penalties(penalty), float("nan"), choice.candidates, None, None)
+    result = ListFit(choice.settings, mean, factors, chosen)
+    if run.keeps_threshold:
+        return result
+    run.stage("choosing the threshold")
+    threshold, value = _threshold(result, ratings, metric, choice, request.how, rng, run.held_out)
+    return replace(result, chosen=replace(chosen, threshold=threshold, held_out_metric=value))
+
+
+def _chosen(
+    ratings: Ratings,
+    request: ListRequest,
+    run: FitRun,
+    plan: NDArray[np.int8],
+    rng: np.random.RandomState,
+    place: Any,
+) -> Choice:
+    few = sample_of_users(ratings.labels, ENOUGH_RATINGS, rng)
+    near = None
+    if few is not None:
+        # A sample of the users chooses the settings, and all of them λ, which depends on how many they are.
+        sampled = ratings.of_users(few)
+        part = ranking_plan(sampled.labels, request.how, rng)
+        near = ListChoice(sampled, request.settings, request.axes, request.rank, run, place).choose(part)
+    everything = ListChoice(ratings, request.settings, request.axes, request.rank, run, place)
+    found = everything.choose(plan, near)
+    before = () if near is None else near.candidates
+    return replace(found, candidates=(*before, *found.candidates))
+
+
+# -- the threshold of decisions ----------------------------------------------------------------------------
+
+
+def _threshold(
+    fitted: ListFit,
+    ratings: Ratings,
+    metric: LinearFractional,
+    choice: Choice,
+    how: str,
+    rng: np.random.RandomState,
+    held_out: HeldOutScores | None,
+) -> tuple[float, float | None]:
+    """The best threshold for held-out ratings and for a sample of the pairs without one, and its metric.
+
+    Without folds all ratings are scored, and there is no held-out metric.
+    """
+    silent = _silent_pairs(ratings.labels, rng)
+    parts: list[tuple[Floats, ObservedLabels]] = []
+    trial = choice.trial
+    if how == "train" or trial is None:
+        factors = UserItemFactors(*fitted.chosen.fit.factors)
+        parts.append((_scores(factors, ratings.labels), ratings.labels))
+        without = _scores(factors, silent)
+    else:
+        best = trial.best
+        for fold in trial.folds:
+            factors = _factors_of_fold(fold, best.fraction, trial.cap, choice.settings)
+            parts.append((_scores(factors, fold.held_out), fold.held_out))
+            if fold.number == 0:
+                without = _scores(factors, silent)
+        if held_out is not None:
+            held_out.see(*trial.ranks_alone(best))
+    n_held = sum(labels.n_observed for _, labels in parts)
+    # A held-out rating stands for as many as were not held out.
+    weights = np.ones(silent.n_observed) if silent.weights is None else silent.weights
+    entries = [(labels.rows, labels.cols, labels.values, np.ones(labels.n_observed)) for _, labels in parts]
+    entries.append((silent.rows, silent.cols, silent.values, weights * n_held / ratings.labels.n_observed))
+    rows, columns, values, weight = (np.concatenate(part) for part in zip(*entries, strict=True))
+    scores = np.concatenate([*(scores for scores, _ in parts), without])
+    order = np.lexsort((columns, rows))
+    judged = ObservedLabels.from_triplets(
+        rows[order], columns[order], values[order], shape=ratings.labels.shape
+    ).with_weights(weight[order])
+    best_one = best_threshold(scores[order], judged, metric)
+    return best_one.threshold, None if trial is None or how == "train" else best_one.value
+
+
+def _factors_of_fold(fold: Any, fraction: float, cap: int, settings: ListSettings) -> UserItemFactors:
+    penalty = fraction * float(fold.spectrum.values[0])
+    count = min(max(fold.spectrum.count_above(penalty), 1), cap)
+    values, V = right_vectors(fold.R, fold.spectrum, count)
+    found = SoftThreshold(fold.R.times(V), values, V, penalty, 0.0, 0.0)
+    factors = factors_of(fold.R, found, settings)
+    return UserItemFactors(factors.users, factors.items, np.full(len(factors.items), -1.0))
+
+
+def _scores(factors: UserItemFactors, labels: ObservedLabels) -> Floats:
+    return score_pairs(factors, labels.rows, labels.indices)
+
+
+def _silent_pairs(labels: ObservedLabels, rng: np.random.RandomState) -> ObservedLabels:
+    """Pairs without a rating, all of them or a random sample, each weighted with how many it stands for."""
+    drawn, weight = draw_unobserved(labels, _MOST_SILENT, rng)
+    rows, columns = np.divmod(drawn, labels.shape[1])
+    found = ObservedLabels.from_triplets(
+        rows, columns, np.zeros(len(drawn), dtype=np.int8), shape=labels.shape
+    )
+    return found.with_weights(np.full(len(drawn), weight)) if len(drawn) else found
+
+
+# -- users and items beside those of the fit ---------------------------------------------------------------
+
+
+def factors_of_users(
+    ratings: Ratings, settings: ListSettings, mean: float, kept: Floats, factors: ListFactors
+) -> Floats:
+    """The factors of users with these ratings of known items, and features: those that the fit gives them."""
+    labels, entries = ratings.labels, entries_of(ratings, settings, mean)
+    counts = np.bincount(labels.rows, np.abs(entries), labels.shape[0]).astype(np.float64)
+    weighted = (2.0 * factors.item_weights)[:, None] * factors.items * kept
+    found = _product(labels, entries, weighted)
+    if ratings.user_features is not None and len(factors.user_features):
+        own = np.asarray(ratings.user_features @ factors.user_features)
+        found += own / count_scale(counts, settings.user_power)[:, None]
+    return found
+
+
+def factors_of_items(
+    ratings: Ratings,
+    user_counts: Floats,
+    settings: ListSettings,
+    mean: float,
+    values: Floats,
+    penalty: float,
+    factors: ListFactors,
+) -> tuple[Floats, Floats]:
+    """Factors and weights of new items, the columns of these ratings by known users: their right vectors.
+
+    ``user_counts`` are those of all ratings of the users, ``values`` the singular values of R.
+    """
+    labels, entries = ratings.labels, entries_of(ratings, settings, mean)
+    kept = 1.0 - penalty / values
+    counts = np.bincount(labels.indices, np.abs(entries), labels.shape[1]).astype(np.float64)
+    item_scale = count_scale(counts, settings.item_power)
+    squared = count_scale(user_counts, settings.user_power) ** 2
+    by_column = ObservedLabels.from_triplets(
+        labels.indices, labels.rows, np.ones(labels.n_observed), shape=labels.shape[::-1]
+    )
+    order = np.lexsort((labels.rows, labels.indices))
+    right = _product(by_column, entries[order], squared[:, None] * factors.users / (2.0 * kept * values**2))
+    right *= item_scale[:, None]
+    if ratings.item_features is not None and len(factors.item_features):
+        right += np.asarray(ratings.item_features @ factors.item_features)
+    other = np.ones(labels.shape[1])
+    if settings.leave_one_out:
+        other -= np.minimum(own_parts(right, kept), 1.0 - penalty / values.max(initial=penalty))
+    return right / (item_scale * other)[:, None], item_scale**2 * other
+
+
+def _product(labels: ObservedLabels, entries: Floats, M: Array) -> Floats:
+    return np.asarray(csr_product(labels.indptr, labels.indices, entries, np.ascontiguousarray(M)))

@@ -1,0 +1,106 @@
+"""R: the likes divided by powers of the counts of users and items; features are more rows and columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from labelgap._types import Floats
+from labelgap.kernels.entries import csr_product
+from labelgap.recommending.closed_form.settings import ListSettings, Ratings, entries_of
+from labelgap.solvers.linalg import wide_product
+
+# The Gram matrix of the shorter side is formed from this density on, if the side has at most so many.
+_DENSE, _MOST_FORMED = 1 / 40, 2048
+# Entries of R that are made dense at one time.
+_BLOCK_ENTRIES = 1 << 22
+
+
+class ScaledLikes:
+    """``R = D_u^(−a) X D_i^(−b)``. Features of users are its last columns, those of items its last rows."""
+
+    def __init__(self, ratings: Ratings, settings: ListSettings, mean: float) -> None:
+        labels = ratings.labels
+        entries = entries_of(ratings, settings, mean)
+        counts = np.abs(entries)
+        user_counts = np.bincount(labels.rows, counts, labels.shape[0]).astype(np.float64)
+        item_counts = np.bincount(labels.indices, counts, labels.shape[1]).astype(np.float64)
+        self.user_scale, self.item_scale = (
+            count_scale(counts, power)
+            for counts, power in ((user_counts, settings.user_power), (item_counts, settings.item_power))
+        )
+        data = entries * np.repeat(self.user_scale, labels.row_counts())
+        data *= self.item_scale[labels.indices]
+        R = sp.csr_array((data, labels.indices, labels.indptr), shape=labels.shape)
+        # As long as the mean row, or column, of R.
+        squares = settings.feature_weight**2 * float(data @ data)
+        self.feature_lengths = tuple(float(np.sqrt(squares / max(size, 1))) for size in labels.shape[::-1])
+        R = _with_features(R, ratings.user_features, ratings.item_features, self.feature_lengths)
+        self.shape: tuple[int, int] = R.shape
+        self.squares = float(R.data @ R.data)
+        self._rows = R.indptr, R.indices, R.data
+        # The transpose has no numbers of its own, but the places of those of R.
+        places = sp.csr_array((np.arange(R.nnz), R.indices, R.indptr), shape=R.shape).tocsc()
+        self._columns = places.indptr, places.indices, places.data
+        self.example = np.zeros(0, dtype=np.float32)
+        self._gram: Floats | None = None
+        shorter = min(self.shape)
+        if 0 < shorter <= _MOST_FORMED and R.nnz > _DENSE * self.shape[0] * self.shape[1]:
+            self._gram = _gram(R if self.shape[1] <= self.shape[0] else R.T.tocsr()).astype(np.float32)
+
+    def times(self, V: Any) -> Any:
+        """``R V``, in the precision of V."""
+        return csr_product(*self._rows, V)
+
+    def transposed_times(self, U: Any) -> Any:
+        """``Rᵀ U``."""
+        indptr, indices, order = self._columns
+        return csr_product(indptr, indices, self._rows[2], U, order=order)
+
+    def normal(self, V: Any) -> Any:
+        """``RᵀR V``, or ``R Rᵀ V`` where R has fewer rows than columns."""
+        if self._gram is not None:
+            return wide_product(self._gram, V)
+        if self.shape[1] <= self.shape[0]:
+            return self.transposed_times(self.times(V))
+        return self.times(self.transposed_times(V))
+
+    def some_times(self, users: Any, V: Any) -> Any:
+        """Some rows of ``R V``."""
+        indptr, indices, data = self._rows
+        some = sp.csr_array((data, indices, indptr), shape=self.shape)[users]
+        return csr_product(some.indptr, some.indices, some.data, V)
+
+
+def count_scale(counts: Floats, power: float) -> Floats:
+    """``counts^(−power)``, and 1 where nothing is counted.
+
+    Examples
+    --------
+    >>> count_scale(np.array([0.0, 4.0]), 0.5).tolist()
+    [1.0, 0.5]
+    """
+    return np.where(counts > 0, counts, 1.0) ** -power
+
+
+def _with_features(R: sp.csr_array, of_users: Any, of_items: Any, lengths: tuple[float, ...]) -> sp.csr_array:
+    """R beside the features: a feature of items is a row like that of a user who likes those that have it."""
+    if of_users is None and of_items is None:
+        return R
+    blocks: list[list[Any]] = [[R] if of_users is None else [R, lengths[0] * of_users]]
+    if of_items is not None:
+        row = lengths[1] * of_items.T
+        blocks.append([row] if of_users is None else [row, None])
+    return sp.csr_array(sp.block_array(blocks, format="csr"))
+
+
+def _gram(R: sp.csr_array) -> Floats:
+    """``RᵀR``, some rows at a time."""
+    total = np.zeros((R.shape[1], R.shape[1]))
+    step = max(1, _BLOCK_ENTRIES // R.shape[1])
+    for start in range(0, R.shape[0], step):
+        block = R[start : start + step].toarray()
+        total += wide_product(block.T, block)
+    return total

@@ -1,0 +1,214 @@
+"""The closed form of ``min_M ½‖R − M‖_F² + λ‖M‖_*``: singular values lowered by λ, with a proof.
+
+With the singular value decomposition ``R = U diag(σ) Vᵀ`` the optimum is ``M = U diag(max(σ − λ, 0)) Vᵀ``, so
+one decomposition serves every λ. Only values above λ are needed. They come from a block Krylov space of
+``RᵀR``, or of ``R Rᵀ`` where that is smaller, which grows as λ falls.
+
+With any orthonormal V, ``R V = U diag(σ)`` after a rotation of V, and ``M = R V diag(1 − λ/σ) Vᵀ`` has the
+singular values σ − λ. So its objective is known exactly, whatever V misses of the optimal one. The dual is
+``max ⟨Y, R⟩ − ½‖Y‖_F²`` over ``‖Y‖₂ ≤ λ``, and ``Y = R − M``, scaled down by what its norm exceeds λ,
+gives the duality gap. That norm is the one number which needs products with all of R once more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from array_api_compat import is_numpy_array
+
+from labelgap.solvers.linalg import (
+    Array,
+    column_squares,
+    eigenvectors_in_single,
+    leading_eigenvectors,
+    like,
+    namespace,
+    wide_product,
+)
+from labelgap.solvers.spectral import beside, leading_by_blocks
+
+# The largest singular vectors are good in a space of so many times as many columns.
+SPARE = 1.6
+# How accurately the norm of R − M is computed, as a fraction of the tolerance.
+_ACCURACY = 0.1
+# How much larger the space is made where it was too small, at least.
+_MORE = 1.4
+# Rows and columns of R, times the square of the rank, that are worked on in double precision; with more, only
+# sums are.
+_IN_DOUBLE = 1 << 33
+
+
+class Matrix(Protocol):
+    """R, which is never dense."""
+
+    shape: tuple[int, int]
+    squares: float
+    """``‖R‖_F²``."""
+
+    def times(self, V: Array) -> Array:
+        """``R V``, in the precision of V."""
+
+    def transposed_times(self, U: Array) -> Array:
+        """``Rᵀ U``."""
+
+    def normal(self, V: Array) -> Array:
+        """``RᵀR V``, or ``R Rᵀ V`` where R has fewer rows than columns."""
+
+
+class Spectrum:
+    """The leading singular values of R with the vectors of its shorter side, as many as are asked for.
+
+    ``start`` are orthonormal columns to begin with: random ones, or vectors of a matrix that is nearly R.
+    """
+
+    def __init__(self, normal: Callable[[Array], Array], start: Array) -> None:
+        self._normal, self._fresh = normal, start
+        xp = namespace(start)
+        self._block = start.shape[1]
+        self._basis, self._projected = start[:, :0], xp.zeros((0, 0), dtype=start.dtype)
+        self._found: tuple[Array, Array] | None = None
+
+    @property
+    def columns(self) -> int:
+        """The dimension of the Krylov space."""
+        return int(self._basis.shape[1])
+
+    @property
+    def complete(self) -> bool:
+        """Whether the space is the whole one, or one that R does not leave."""
+        return self.columns >= len(self._basis) or self._fresh.shape[1] == 0
+
+    def grow(self, columns: int) -> None:
+        """Add blocks until the space has that many columns, or all."""
+        if self.columns >= columns or self.complete:
+            return
+        xp = namespace(self._fresh)
+        while self.columns < columns and not self.complete:
+            width = min(self._fresh.shape[1], len(self._basis) - self.columns)
+            added = self._fresh[:, :width]
+            self._basis = xp.concat([self._basis, added], axis=1)
+            fresh, inside, _ = beside(self._basis, self._normal(added))
+            above = inside[:-width, :]
+            self._projected = xp.concat(
+                [
+                    xp.concat([self._projected, above], axis=1),
+                    xp.concat([above.T, inside[-width:, :]], axis=1),
+                ],
+                axis=0,
+            )
+            self._fresh = fresh[:, : self._block]
+        self._found = None
+
+    def _decomposed(self) -> tuple[Array, Array]:
+        if self._found is None:
+            xp = namespace(self._projected)
+            symmetric = 0.5 * (self._projected + self._projected.T)
+            if is_numpy_array(symmetric) and symmetric.dtype == np.float32:
+                squares, vectors = eigenvectors_in_single(symmetric)
+            else:
+                squares, vectors = leading_eigenvectors(symmetric, self.columns)
+            self._found = xp.sqrt(xp.clip(squares, 0.0, None)), vectors
+        return self._found
+
+    @property
+    def values(self) -> Array:
+        """Singular values in descending order; the last ones are as good as the space is large."""
+        return self._decomposed()[0]
+
+    def count_above(self, value: float) -> int:
+        """How many singular values are larger."""
+        return int(namespace(self.values).count_nonzero(self.values > value))
+
+    def vectors(self, count: int) -> Array:
+        """Those of the largest values, in columns."""
+        return wide_product(self._basis, like(self._decomposed()[1][:, :count], self._basis))
+
+
+class SoftThreshold(NamedTuple):
+    """``M = U diag(σ − λ) Vᵀ`` with ``U diag(σ) = R V``, and its certificate."""
+
+    image: Array
+    """``R V``, one row for each row of R."""
+    values: Array
+    """σ, descending; all of them are above λ."""
+    right: Array
+    """V."""
+    penalty: float
+    """λ."""
+    objective: float
+    gap: float
+    """The duality gap, an upper bound on what the objective exceeds its minimum by."""
+
+    @property
+    def kept(self) -> Array:
+        """``1 − λ/σ``, which is left of each singular value."""
+        return 1.0 - self.penalty / self.values
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a fraction of the objective."""
+        return self.gap / max(self.objective, math.ulp(0.0))
+
+
+def soft_threshold(R: Matrix, spectrum: Spectrum, penalty: float, *, rank: int, tol: float) -> SoftThreshold:
+    """M at λ, of at most that rank, to a relative gap of ``tol`` if the rank allows it."""
+    columns = 0
+    while True:
+        spectrum.grow(columns)
+        count = min(spectrum.count_above(penalty), rank)
+        columns = math.ceil(max(SPARE * count, _MORE * spectrum.columns))
+        if spectrum.columns < SPARE * count and not spectrum.complete:
+            columns = min(columns, math.ceil(SPARE * rank))
+            continue
+        found = _certified(R, spectrum.vectors(count), penalty, tol)
+        if found.relative_gap <= tol or spectrum.complete or len(found.values) >= rank:
+            return found
+
+
+def _certified(R: Matrix, vectors: Array, penalty: float, tol: float) -> SoftThreshold:
+    """M from vectors of the shorter side of R."""
+    xp = namespace(vectors)
+    few = sum(R.shape) * vectors.shape[1] ** 2 <= _IN_DOUBLE
+    V = xp.astype(vectors, xp.float64) if few else vectors
+    if R.shape[0] < R.shape[1]:
+        V = R.transposed_times(V)
+        V = V / xp.sqrt(column_squares(V))
+    # Of columns that are orthonormal but for rounding it makes the same ones.
+    triangle = xp.linalg.cholesky(wide_product(V.T, V))
+    V = wide_product(V, xp.linalg.inv(triangle).T)
+    image = R.times(V)
+    _, rotation = leading_eigenvectors(wide_product(image.T, image), V.shape[1])
+    V, image = wide_product(V, rotation), wide_product(image, rotation)
+    values = xp.sqrt(column_squares(xp.astype(image, xp.float64)))
+    above = values > penalty
+    V, image, values = V[:, above], image[:, above], values[above]
+    kept, lowered = 1.0 - penalty / values, values - penalty
+    product = R.squares - float(xp.sum(lowered * values))
+    residual = product - float(xp.sum(lowered * values)) + float(xp.sum(lowered * lowered))
+    objective = 0.5 * residual + penalty * float(xp.sum(lowered))
+    kept = like(kept, V)[:, None]
+
+    def inside(columns: Array) -> Array:
+        return columns - wide_product(V, kept * wide_product(V.T, columns))
+
+    norm = _norm(lambda v: R.times(inside(v)), lambda u: inside(R.transposed_times(u)), R.shape, V, tol)
+    scale = min(1.0, penalty / norm) if norm > 0 else 1.0
+    gap = objective - scale * product + 0.5 * scale * scale * residual
+    return SoftThreshold(image, values, V, penalty, objective, max(gap, 0.0))
+
+
+def _norm(
+    times: Callable[[Array], Array],
+    transposed_times: Callable[[Array], Array],
+    shape: tuple[int, int],
+    example: Array,
+    tol: float,
+) -> float:
+    """The largest singular value of a map, rounded up by the residual of its vector."""
+    if not min(shape):
+        return 0.0
+    found = leading_by_blocks(times, transposed_times, shape, 1, _ACCURACY * tol, example)
+    return float(found.values[0]) + found.residual
