@@ -78,7 +78,9 @@ def model_of(facts: GlobalFacts, pieces: Sequence[Users]) -> Recommender:
     model._keep_factors(given, A, factors.right)
     model.item_intercept_ = factors.intercept
     model.user_ids_, model.item_ids_ = ids, facts.items
-    model._keep_ratings(labels, chosen, "missing")
+    model.answers_ = labels
+    if chosen.penalties.intercept > 0:
+        model.intercept_centre_ = chosen.penalties.centre
     # Those of all users, also where these are some of them.
     weighting = facts.settings.count_weighting
     model.answer_weight_ = 1.0 / facts.n_ratings
