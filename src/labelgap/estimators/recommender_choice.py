@@ -151,14 +151,17 @@ class RecommenderChoice:
 
     def _choose_lists(self, ratings: Ratings, run: FitRun, **options: Any) -> ListFit:
         """Every pair counts, and those without a rating are 0: the closed form."""
-        rank = min(MOST_FACTORS if self.rank is None else int(self.rank), *ratings.labels.shape)
-        given = None if self.trace_penalty == "auto" else float(self.trace_penalty)
-        settings, axes = self._list_settings(ratings)
-        request = ListRequest(
-            settings, axes if given is None else {}, given, rank, tolerance_of(self), self.threshold
-        )
+        request = self._list_request(ratings, ratings.labels.shape)
         place = place_for(self.device, ratings)
         return fit_lists(ratings, request, self.metric_, run, place=place, **options)
+
+    def _list_request(self, ratings: Ratings, shape: tuple[int, int]) -> ListRequest:
+        """What is asked for; ``shape`` has all users, of whom the ratings may be those of some."""
+        rank = min(MOST_FACTORS if self.rank is None else int(self.rank), *shape)
+        given = None if self.trace_penalty == "auto" else float(self.trace_penalty)
+        settings, axes = self._list_settings(ratings)
+        axes = axes if given is None else {}
+        return ListRequest(settings, axes, given, rank, tolerance_of(self), self.threshold)
 
     def _list_settings(self, ratings: Ratings) -> tuple[ListSettings, dict[str, tuple[Any, ...]]]:
         """The settings to begin with, and what is chosen of them."""
@@ -258,24 +261,25 @@ class RecommenderChoice:
             return weighted_labels(labels, self.weights, propensities_of(labels, propensities))
         labels = without_implied(labels)
         labels.require_observed()
-        if not np.any(labels.values == 1):
-            raise InvalidLabelsError(
-                "None of the ratings is a like, so there is nothing to recommend by. Say with positive=... "
-                "which ratings are likes."
-            )
+        require_likes(np.any(labels.values == 1))
         if self.weights is not None or propensities is not None:
             raise InvalidParameterError(
                 "Weights by propensities correct for ratings that are missing; under unobserved='negative' "
                 "none are. Leave weights and propensities out, or use unobserved='missing'."
             )
-        if self.loss_.name != "squared":
-            for name in _OF_LISTS:
-                if getattr(self, name) != "auto":
-                    raise InvalidParameterError(
-                        f"{name} is for lists in closed form, with the squared loss; here it is "
-                        f"{self.loss_.name!r}. Leave one of them out."
-                    )
+        if self.loss_.name == "squared":
+            self._check_list_parameters()
             return labels
+        for name in _OF_LISTS:
+            if getattr(self, name) != "auto":
+                raise InvalidParameterError(
+                    f"{name} is for lists in closed form, with the squared loss; here it is "
+                    f"{self.loss_.name!r}. Leave one of them out."
+                )
+        return labels
+
+    def _check_list_parameters(self) -> None:
+        """Raise if a parameter was given that has no meaning for lists in closed form."""
         for name, nothing in _NOT_OF_LISTS.items():
             value = getattr(self, name)
             if value not in nothing:
@@ -283,7 +287,6 @@ class RecommenderChoice:
                     f"{name}={value!r} has no meaning for lists (unobserved='negative' with the squared "
                     "loss), which are fitted in closed form. Leave it out."
                 )
-        return labels
 
     def _request(self, meant: str) -> PenaltyRequest:
         """The penalties as given; an intercept that all pairs determine needs none."""
@@ -365,6 +368,15 @@ class RecommenderChoice:
         weighting = problem.settings.features.count_weighting
         plain = problem.with_settings(features=self._feature_settings(weighting, user_intercept=False))
         return largest_trace_penalty(plain.objective(labels))
+
+
+def require_likes(there_are: Any) -> None:
+    """Raise unless there are likes to make lists by."""
+    if not there_are:
+        raise InvalidLabelsError(
+            "None of the ratings is a like, so there is nothing to recommend by. Say with positive=... "
+            "which ratings are likes."
+        )
 
 
 def _check_powers(powers: Any) -> None:

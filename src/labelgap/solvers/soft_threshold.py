@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from array_api_compat import is_numpy_array
@@ -30,10 +30,10 @@ from labelgap.solvers.linalg import (
 )
 from labelgap.solvers.spectral import beside, leading_by_blocks
 
-# The largest singular vectors are good in a space of so many times as many columns.
 SPARE = 1.6
-# How accurately the norm of R − M is computed, as a fraction of the tolerance.
-_ACCURACY = 0.1
+"""The largest singular vectors are good in a space of so many times as many columns."""
+ACCURACY = 0.1
+"""How accurately the norm of R − M is computed, as a fraction of the tolerance."""
 # How much larger the space is made where it was too small, at least.
 _MORE = 1.4
 # Rows and columns of R, times the square of the rank, that are worked on in double precision; with more, only
@@ -153,8 +153,75 @@ class SoftThreshold(NamedTuple):
         return self.gap / max(self.objective, math.ulp(0.0))
 
 
-def soft_threshold(R: Matrix, spectrum: Spectrum, penalty: float, *, rank: int, tol: float) -> SoftThreshold:
-    """M at λ, of at most that rank, to a relative gap of ``tol`` if the rank allows it."""
+def certified(R: Matrix, vectors: Array, penalty: float, tol: float) -> SoftThreshold:
+    """M from vectors of the shorter side of R."""
+    xp = namespace(vectors)
+    few = sum(R.shape) * vectors.shape[1] ** 2 <= _IN_DOUBLE
+    V = xp.astype(vectors, xp.float64) if few else vectors
+    if R.shape[0] < R.shape[1]:
+        V = R.transposed_times(V)
+        V = V / xp.sqrt(column_squares(V))
+    V = orthonormal(V)
+    image = R.times(V)
+    _, rotation = leading_eigenvectors(wide_product(image.T, image), V.shape[1])
+    V, image = wide_product(V, rotation), wide_product(image, rotation)
+    values = xp.sqrt(column_squares(xp.astype(image, xp.float64)))
+
+    def norm(inside: Callable[[Array], Array]) -> float:
+        return _norm(lambda v: R.times(inside(v)), lambda u: inside(R.transposed_times(u)), R.shape, V, tol)
+
+    return with_gap(R.squares, image, values, V, penalty, norm)
+
+
+def orthonormal(V: Array) -> Array:
+    """The same space; of columns that are orthonormal but for rounding it makes the same ones."""
+    triangle = namespace(V).linalg.cholesky(wide_product(V.T, V))
+    return wide_product(V, namespace(V).linalg.inv(triangle).T)
+
+
+def with_gap(
+    squares: float,
+    image: Array,
+    values: Array,
+    right: Array,
+    penalty: float,
+    norm: Callable[[Callable[[Array], Array]], float],
+) -> SoftThreshold:
+    """M from an orthonormal V for which the columns of ``R V`` are orthogonal, σ long, and its gap.
+
+    ``squares`` is ``‖R‖_F²``, and ``norm`` gives that of ``R P`` for a map P of columns.
+    """
+    xp = namespace(right)
+    above = values > penalty
+    V, image, values = right[:, above], image[:, above], values[above]
+    kept, lowered = 1.0 - penalty / values, values - penalty
+    product = squares - float(xp.sum(lowered * values))
+    residual = product - float(xp.sum(lowered * values)) + float(xp.sum(lowered * lowered))
+    objective = 0.5 * residual + penalty * float(xp.sum(lowered))
+    kept = like(kept, V)[:, None]
+
+    def inside(columns: Array) -> Array:
+        return columns - wide_product(V, kept * wide_product(V.T, columns))
+
+    largest = norm(inside)
+    scale = min(1.0, penalty / largest) if largest > 0 else 1.0
+    gap = objective - scale * product + 0.5 * scale * scale * residual
+    return SoftThreshold(image, values, V, penalty, objective, max(gap, 0.0))
+
+
+def soft_threshold(
+    R: Any,
+    spectrum: Spectrum,
+    penalty: float,
+    *,
+    rank: int,
+    tol: float,
+    certify: Callable[[Any, Array, float, float], SoftThreshold] = certified,
+) -> SoftThreshold:
+    """M at λ, of at most that rank, to a relative gap of ``tol`` if the rank allows it.
+
+    ``certify`` makes M of R, vectors, λ and ``tol``.
+    """
     columns = 0
     while True:
         spectrum.grow(columns)
@@ -163,41 +230,9 @@ def soft_threshold(R: Matrix, spectrum: Spectrum, penalty: float, *, rank: int, 
         if spectrum.columns < SPARE * count and not spectrum.complete:
             columns = min(columns, math.ceil(SPARE * rank))
             continue
-        found = _certified(R, spectrum.vectors(count), penalty, tol)
+        found = certify(R, spectrum.vectors(count), penalty, tol)
         if found.relative_gap <= tol or spectrum.complete or len(found.values) >= rank:
             return found
-
-
-def _certified(R: Matrix, vectors: Array, penalty: float, tol: float) -> SoftThreshold:
-    """M from vectors of the shorter side of R."""
-    xp = namespace(vectors)
-    few = sum(R.shape) * vectors.shape[1] ** 2 <= _IN_DOUBLE
-    V = xp.astype(vectors, xp.float64) if few else vectors
-    if R.shape[0] < R.shape[1]:
-        V = R.transposed_times(V)
-        V = V / xp.sqrt(column_squares(V))
-    # Of columns that are orthonormal but for rounding it makes the same ones.
-    triangle = xp.linalg.cholesky(wide_product(V.T, V))
-    V = wide_product(V, xp.linalg.inv(triangle).T)
-    image = R.times(V)
-    _, rotation = leading_eigenvectors(wide_product(image.T, image), V.shape[1])
-    V, image = wide_product(V, rotation), wide_product(image, rotation)
-    values = xp.sqrt(column_squares(xp.astype(image, xp.float64)))
-    above = values > penalty
-    V, image, values = V[:, above], image[:, above], values[above]
-    kept, lowered = 1.0 - penalty / values, values - penalty
-    product = R.squares - float(xp.sum(lowered * values))
-    residual = product - float(xp.sum(lowered * values)) + float(xp.sum(lowered * lowered))
-    objective = 0.5 * residual + penalty * float(xp.sum(lowered))
-    kept = like(kept, V)[:, None]
-
-    def inside(columns: Array) -> Array:
-        return columns - wide_product(V, kept * wide_product(V.T, columns))
-
-    norm = _norm(lambda v: R.times(inside(v)), lambda u: inside(R.transposed_times(u)), R.shape, V, tol)
-    scale = min(1.0, penalty / norm) if norm > 0 else 1.0
-    gap = objective - scale * product + 0.5 * scale * scale * residual
-    return SoftThreshold(image, values, V, penalty, objective, max(gap, 0.0))
 
 
 def _norm(
@@ -210,5 +245,5 @@ def _norm(
     """The largest singular value of a map, rounded up by the residual of its vector."""
     if not min(shape):
         return 0.0
-    found = leading_by_blocks(times, transposed_times, shape, 1, _ACCURACY * tol, example)
+    found = leading_by_blocks(times, transposed_times, shape, 1, ACCURACY * tol, example)
     return float(found.values[0]) + found.residual

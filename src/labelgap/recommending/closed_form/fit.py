@@ -34,7 +34,7 @@ from labelgap.recommending.top_items import UserItemFactors, score_pairs
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.linalg import Array, host, like
 from labelgap.solvers.loop import Progress
-from labelgap.solvers.soft_threshold import SoftThreshold, Spectrum, soft_threshold
+from labelgap.solvers.soft_threshold import SoftThreshold, Spectrum, certified, soft_threshold
 from labelgap.thresholds.cross_fit import HeldOutScores
 from labelgap.thresholds.sweep import best_threshold
 
@@ -117,18 +117,37 @@ def fit_lists(
     ``place`` makes R on the machine that does the work, ``start`` gives right vectors to begin with for an R,
     and ``keeps`` are settings that are not chosen again.
     """
-    rng, began = check_random_state(run.random_state), time.perf_counter()
+    rng = check_random_state(run.random_state)
     plan = np.full(ratings.labels.n_observed, NEVER, dtype=np.int8)
     choice = keeps or Choice(request.settings, 0.0)
     if keeps is None and (request.axes or request.trace_penalty is None or request.how != "train"):
         plan = ranking_plan(ratings.labels, request.how, rng)
     if keeps is None and (request.axes or request.trace_penalty is None):
         run.stage("choosing what lists are made by")
-        choice = _chosen(ratings, request, run, plan, rng, place)
+        choice = chosen_by(ratings, request, run, plan, rng, place)
     run.stage("fitting all ratings")
     mean = mean_value(ratings.labels)
     R = place(ratings, choice.settings, mean)
-    given = None if start is None else like(start(R), R.example)
+    result = decomposed(R, mean, choice, request, run, start=None if start is None else start(R))
+    if run.keeps_threshold:
+        return result
+    run.stage("choosing the threshold")
+    threshold, value = threshold_of(result, ratings, metric, choice, request.how, rng, run.held_out)
+    return replace(result, chosen=replace(result.chosen, threshold=threshold, held_out_metric=value))
+
+
+def decomposed(
+    R: Any,
+    mean: float,
+    choice: Choice,
+    request: ListRequest,
+    run: FitRun,
+    *,
+    start: Any = None,
+    certify: Any = certified,
+) -> ListFit:
+    """The fit with these settings to all of R, still without a threshold; ``start`` are right vectors."""
+    given = None if start is None else like(start, R.example)
     if given is not None and R.shape[0] < R.shape[1]:
         given = R.times(given)
     spectrum = Spectrum(R.normal, first_vectors(min(R.shape), R.example, given))
@@ -136,11 +155,10 @@ def fit_lists(
     penalty = request.trace_penalty
     if penalty is None:
         penalty = choice.fraction * float(spectrum.values[0])
-    found = soft_threshold(R, spectrum, penalty, rank=request.rank, tol=request.tol)
+    found = soft_threshold(R, spectrum, penalty, rank=request.rank, tol=request.tol, certify=certify)
     factors = factors_of(R, found, choice.settings)
-    progress = Progress(
-        spectrum.columns, found.objective, found.relative_gap, len(found.values), time.perf_counter() - began
-    )
+    seconds = time.perf_counter() - run.began
+    progress = Progress(spectrum.columns, found.objective, found.relative_gap, len(found.values), seconds)
     if (tell := run.reporter()) is not None:
         tell(progress)
     fit = Fit(
@@ -155,15 +173,10 @@ def fit_lists(
         (progress,),
     )
     chosen = ChosenFit(fit, Penalties(penalty), float("nan"), choice.candidates, None, None)
-    result = ListFit(choice.settings, mean, factors, chosen)
-    if run.keeps_threshold:
-        return result
-    run.stage("choosing the threshold")
-    threshold, value = _threshold(result, ratings, metric, choice, request.how, rng, run.held_out)
-    return replace(result, chosen=replace(chosen, threshold=threshold, held_out_metric=value))
+    return ListFit(choice.settings, mean, factors, chosen)
 
 
-def _chosen(
+def chosen_by(
     ratings: Ratings,
     request: ListRequest,
     run: FitRun,
@@ -171,6 +184,7 @@ def _chosen(
     rng: np.random.RandomState,
     place: Any,
 ) -> Choice:
+    """The settings, and λ as a fraction of the largest singular value, by what the plan holds out."""
     few = sample_of_users(ratings.labels, ENOUGH_RATINGS, rng)
     near = None
     if few is not None:
@@ -187,7 +201,7 @@ def _chosen(
 # -- the threshold of decisions ----------------------------------------------------------------------------
 
 
-def _threshold(
+def threshold_of(
     fitted: ListFit,
     ratings: Ratings,
     metric: LinearFractional,

@@ -19,14 +19,21 @@ _BLOCK_ENTRIES = 1 << 22
 
 
 class ScaledLikes:
-    """``R = D_u^(−a) X D_i^(−b)``. Features of users are its last columns, those of items its last rows."""
+    """``R = D_u^(−a) X D_i^(−b)``. Features of users are its last columns, those of items its last rows.
 
-    def __init__(self, ratings: Ratings, settings: ListSettings, mean: float) -> None:
+    ``item_counts`` are those of all users where the ratings are those of some; these have no Gram matrix.
+    """
+
+    def __init__(
+        self, ratings: Ratings, settings: ListSettings, mean: float, item_counts: Floats | None = None
+    ) -> None:
         labels = ratings.labels
         entries = entries_of(ratings, settings, mean)
         counts = np.abs(entries)
         user_counts = np.bincount(labels.rows, counts, labels.shape[0]).astype(np.float64)
-        item_counts = np.bincount(labels.indices, counts, labels.shape[1]).astype(np.float64)
+        every_user = item_counts is None
+        if item_counts is None:
+            item_counts = np.bincount(labels.indices, counts, labels.shape[1]).astype(np.float64)
         self.user_scale, self.item_scale = (
             count_scale(counts, power)
             for counts, power in ((user_counts, settings.user_power), (item_counts, settings.item_power))
@@ -47,7 +54,7 @@ class ScaledLikes:
         self.example = np.zeros(0, dtype=np.float32)
         self._gram: Floats | None = None
         shorter = min(self.shape)
-        if 0 < shorter <= _MOST_FORMED and R.nnz > _DENSE * self.shape[0] * self.shape[1]:
+        if every_user and 0 < shorter <= _MOST_FORMED and R.nnz > _DENSE * self.shape[0] * self.shape[1]:
             self._gram = _gram(R if self.shape[1] <= self.shape[0] else R.T.tocsr()).astype(np.float32)
 
     def times(self, V: Any) -> Any:
