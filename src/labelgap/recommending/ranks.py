@@ -24,6 +24,7 @@ from labelgap.recommending.top_items import (
     Tiles,
     UserItemFactors,
     over_users,
+    ready_to_gather,
     score_rows,
 )
 
@@ -70,7 +71,8 @@ def ranks_of_held_out(
     factors = factors._replace(users=factors.users[busy])
     held_indptr = held.indptr[np.append(busy, shape[0])]
     items = held.indices.astype(np.int64)
-    scores = score_rows(factors, held_indptr, items)
+    exact = ready_to_gather(factors)
+    scores = score_rows(exact, held_indptr, items)
     theirs = _rows(seen, busy)
     rough = RoughScores(factors, theirs, double=True)
 
@@ -87,7 +89,7 @@ def ranks_of_held_out(
                 )
             before[entries] = surely
             unclear = np.unique(_row_of(pointers)[perhaps - surely > 1])
-            _count_again(factors, here.start + unclear, theirs, held_indptr, items, scores, before)
+            _count_again(exact, here.start + unclear, theirs, held_indptr, items, scores, before)
 
     over_users(work, factors)
     before += 1

@@ -104,6 +104,12 @@ def score_rows(factors: UserItemFactors, indptr: Ints, items: Ints) -> Floats:
     )
 
 
+def ready_to_gather(factors: UserItemFactors) -> UserItemFactors:
+    """The same factors for many calls of :func:`score_rows`, which then need not copy those of the items."""
+    users, items = (np.ascontiguousarray(part, dtype=np.float64) for part in factors[:2])
+    return factors._replace(users=users, items=kernels.entries.table(items, len(items)))
+
+
 def top_items(factors: UserItemFactors, n: int, seen: Seen | None = None) -> tuple[NDArray[np.int64], Floats]:
     """The n best items of every user, best first, with their scores; -1 and NaN where there are fewer.
 
@@ -120,7 +126,7 @@ def top_items(factors: UserItemFactors, n: int, seen: Seen | None = None) -> tup
     scores = np.full((len(factors.users), n), np.nan)
     if items.size == 0 or len(factors.items) == 0:
         return items, scores
-    rough = RoughScores(factors, seen)
+    rough, exact = RoughScores(factors, seen), ready_to_gather(factors)
 
     def work(part: slice) -> None:
         best = _Best(rough.dtype, min(n, len(factors.items)), len(factors.items), part)
@@ -129,11 +135,11 @@ def top_items(factors: UserItemFactors, n: int, seen: Seen | None = None) -> tup
             best.begin(here)
             for first, block in tiles.blocks(here):
                 best.keep(first, block, rough.margin[here], *rough.left_out(here))
-            chosen, overfull = best.chosen(factors, here)
+            chosen, overfull = best.chosen(exact, here)
             kernels.top.write_best(*chosen, items[here], scores[here])
             for row in here.start + overfull:
                 alone = slice(row, row + 1)
-                kernels.top.write_best(*_ranking(factors, alone, rough), items[alone], scores[alone])
+                kernels.top.write_best(*_ranking(exact, alone, rough), items[alone], scores[alone])
 
     over_users(work, factors)
     return items, scores
@@ -153,7 +159,7 @@ def items_above(
     """
     if len(factors.users) == 0 or len(factors.items) == 0:
         return ScoredItems(np.zeros(len(factors.users) + 1, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    rough = RoughScores(factors, seen)
+    rough, exact = RoughScores(factors, seen), ready_to_gather(factors)
     with np.errstate(over="ignore"):
         cuts = (threshold - rough.margin.astype(np.float64)).astype(rough.dtype)
 
@@ -164,7 +170,7 @@ def items_above(
             above.begin()
             for first, block in tiles.blocks(here):
                 above.keep(first, block, cuts[here], *rough.left_out(here))
-            found.append(above.chosen(factors, here, threshold, best_first))
+            found.append(above.chosen(exact, here, threshold, best_first))
         return found
 
     found = [chosen for part in over_users(work, factors) for chosen in part]

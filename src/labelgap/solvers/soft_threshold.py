@@ -105,11 +105,7 @@ class Spectrum:
     def _decomposed(self) -> tuple[Array, Array]:
         if self._found is None:
             xp = namespace(self._projected)
-            symmetric = 0.5 * (self._projected + self._projected.T)
-            if is_numpy_array(symmetric) and symmetric.dtype == np.float32:
-                squares, vectors = eigenvectors_in_single(symmetric)
-            else:
-                squares, vectors = leading_eigenvectors(symmetric, self.columns)
+            squares, vectors = _eigenvectors(0.5 * (self._projected + self._projected.T))
             self._found = xp.sqrt(xp.clip(squares, 0.0, None)), vectors
         return self._found
 
@@ -163,7 +159,7 @@ def certified(R: Matrix, vectors: Array, penalty: float, tol: float) -> SoftThre
         V = V / xp.sqrt(column_squares(V))
     V = orthonormal(V)
     image = R.times(V)
-    _, rotation = leading_eigenvectors(wide_product(image.T, image), V.shape[1])
+    _, rotation = _eigenvectors(wide_product(image.T, image))
     V, image = wide_product(V, rotation), wide_product(image, rotation)
     values = xp.sqrt(column_squares(xp.astype(image, xp.float64)))
 
@@ -233,6 +229,12 @@ def soft_threshold(
         found = certify(R, spectrum.vectors(count), penalty, tol)
         if found.relative_gap <= tol or spectrum.complete or len(found.values) >= rank:
             return found
+
+
+def _eigenvectors(symmetric: Array) -> tuple[Array, Array]:
+    if is_numpy_array(symmetric) and symmetric.dtype == np.float32:
+        return eigenvectors_in_single(symmetric)
+    return leading_eigenvectors(symmetric, symmetric.shape[0])
 
 
 def _norm(

@@ -98,14 +98,19 @@ class _Fold:
         """The rank of each held-out like at this λ, with items' scores divided by ``1 − h_j`` or not."""
         kept = like(1.0 - penalty / values, V)
         items = V[: len(self.R.item_scale)] / like(self.R.item_scale, V)[:, None]
-        scores = host(wide_product(self.R.some_times(self.busy, V * kept), items.T))
-        others = host(1.0 - own_parts(V, kept))[: len(items)]
-        return [_ranks(scores / others if divided else scores, self.seen, self.held) for divided in divides]
+        scores = np.asarray(host(wide_product(self.R.some_times(self.busy, V * kept), items.T)), np.float32)
+        others = np.asarray(host(1.0 - own_parts(V, kept))[: len(items)], np.float32)
+        found = [_ranks(scores.copy() if True in divides else scores, self.seen, self.held)] * (
+            False in divides
+        )
+        if True in divides:
+            scores /= others
+            found.append(_ranks(scores, self.seen, self.held))
+        return found
 
 
 def _ranks(scores: NDArray[Any], seen: ObservedLabels, held: ObservedLabels) -> NDArray[np.int64]:
     """The rank of each held-out like among the items that its user has not rated; the last one of equals."""
-    scores = np.array(scores, dtype=np.float32)
     own = scores[held.rows, held.indices]
     before, with_equals = np.zeros((2, held.n_observed), dtype=np.int64)
     kernels.ranks.hide_seen(scores, 0, seen.indptr, np.ascontiguousarray(seen.indices, dtype=np.int32))
@@ -157,6 +162,15 @@ class Trial:
     def best(self) -> Judged:
         """The best of what has been judged; of equals the largest λ."""
         return max(itertools.chain.from_iterable(self.judged.values()), key=lambda one: one.ndcg)
+
+    @property
+    def enough(self) -> Judged:
+        """The largest λ that the best one is not clearly above."""
+        best = self.best
+        place = self.divides.index(best.candidate.lists.leave_one_out)
+        return next(
+            one for one in (there[place] for there in self.judged.values()) if not best.is_clearly_above(one)
+        )
 
     @property
     def complete(self) -> bool:
@@ -307,8 +321,9 @@ class ListChoice:
             columns *= 2
             self._extend(trials, columns)
             pays, best = trial.best.is_clearly_above(best), trial.best
-        candidates = (*self._candidates, best.candidate)
-        return Choice(best.candidate.lists, best.fraction, candidates, trial)
+        enough = trial.enough
+        candidates = (*self._candidates, enough.candidate)
+        return Choice(enough.candidate.lists, enough.fraction, candidates, trial)
 
     def _values(self, name: str) -> tuple[Any, ...]:
         return self.axes.get(name, (getattr(self.first, name),))

@@ -43,7 +43,7 @@ ENOUGH_RATINGS = 1_000_000
 # The dimension of the first Krylov space, where nothing says how many singular values are wanted.
 _COLUMNS = 256
 # Pairs without a rating that the threshold is chosen on, at most.
-_MOST_SILENT = 500_000
+_MOST_SILENT = 200_000
 
 
 class ListRequest(NamedTuple):
@@ -94,8 +94,8 @@ def factors_of(R: Any, found: SoftThreshold, settings: ListSettings) -> ListFact
     of_users = host(2.0 * image[:n] * kept) / R.user_scale[:, None]
     of_items = host(V[:n_items]) / (R.item_scale * other)[:, None]
     return ListFactors(
-        np.asarray(of_users, dtype=np.float64),
-        np.asarray(of_items, dtype=np.float64),
+        np.ascontiguousarray(of_users, dtype=np.float64),
+        np.ascontiguousarray(of_items, dtype=np.float64),
         R.item_scale**2 * other,
         np.asarray(host(2.0 * V[n_items:] * kept), dtype=np.float64) * R.feature_lengths[0],
         np.asarray(host(image[n:] / values**2), dtype=np.float64) * R.feature_lengths[1],
@@ -222,14 +222,13 @@ def threshold_of(
         parts.append((_scores(factors, ratings.labels), ratings.labels))
         without = _scores(factors, silent)
     else:
-        best = trial.best
         for fold in trial.folds:
-            factors = _factors_of_fold(fold, best.fraction, trial.cap, choice.settings)
+            factors = _factors_of_fold(fold, choice.fraction, trial.cap, choice.settings)
             parts.append((_scores(factors, fold.held_out), fold.held_out))
             if fold.number == 0:
                 without = _scores(factors, silent)
         if held_out is not None:
-            held_out.see(*trial.ranks_alone(best))
+            held_out.see(*trial.ranks_alone(trial.enough))
     n_held = sum(labels.n_observed for _, labels in parts)
     # A held-out rating stands for as many as were not held out.
     weights = np.ones(silent.n_observed) if silent.weights is None else silent.weights
