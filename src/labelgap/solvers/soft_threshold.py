@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from array_api_compat import is_numpy_array
+from array_api_compat import device, is_numpy_array
 
 from labelgap.solvers.linalg import (
     Array,
@@ -26,6 +26,10 @@ from labelgap.solvers.linalg import (
     leading_eigenvectors,
     like,
     namespace,
+    norm,
+    rounding,
+    standard_normal,
+    thin_qr,
     wide_product,
 )
 from labelgap.solvers.spectral import beside, leading_by_blocks
@@ -39,6 +43,10 @@ _MORE = 1.4
 # Rows and columns of R, times the square of the rank, that are worked on in double precision; with more, only
 # sums are.
 _IN_DOUBLE = 1 << 33
+# Columns whose Gram matrix is this close to I are far from dependent.
+_NEARLY = 0.5
+# Parts of a block that are shorter, in units of its rounding, are rounding themselves.
+_ROUNDING = 64
 
 
 class Matrix(Protocol):
@@ -67,8 +75,7 @@ class Spectrum:
     def __init__(self, normal: Callable[[Array], Array], start: Array) -> None:
         self._normal, self._fresh = normal, start
         xp = namespace(start)
-        self._block = start.shape[1]
-        self._basis, self._projected = start[:, :0], xp.zeros((0, 0), dtype=start.dtype)
+        self._basis, self._projected = start[:, :0], xp.zeros((0, 0), dtype=start.dtype, device=device(start))
         self._found: tuple[Array, Array] | None = None
 
     @property
@@ -78,8 +85,8 @@ class Spectrum:
 
     @property
     def complete(self) -> bool:
-        """Whether the space is the whole one, or one that R does not leave."""
-        return self.columns >= len(self._basis) or self._fresh.shape[1] == 0
+        """Whether the space is the whole one."""
+        return self.columns >= len(self._basis)
 
     def grow(self, columns: int) -> None:
         """Add blocks until the space has that many columns, or all."""
@@ -90,7 +97,9 @@ class Spectrum:
             width = min(self._fresh.shape[1], len(self._basis) - self.columns)
             added = self._fresh[:, :width]
             self._basis = xp.concat([self._basis, added], axis=1)
-            fresh, inside, _ = beside(self._basis, self._normal(added))
+            image = self._normal(added)
+            fresh, inside, link = beside(self._basis, image)
+            fresh = self._led_to(fresh, link, _ROUNDING * rounding(image) * norm(image))
             above = inside[:-width, :]
             self._projected = xp.concat(
                 [
@@ -99,8 +108,24 @@ class Spectrum:
                 ],
                 axis=0,
             )
-            self._fresh = fresh[:, : self._block]
+            self._fresh = fresh
         self._found = None
+
+    def _led_to(self, fresh: Array, link: Array, least: float) -> Array:
+        """The directions outside the space that R leads to by more than that much, and others at random.
+
+        Where singular values are equal it leads to fewer of them than there are. What rounding has instead
+        may lie in the space.
+        """
+        xp = namespace(link)
+        turned, sizes, _ = xp.linalg.svd(link, full_matrices=False)
+        count = int(xp.count_nonzero(sizes > least))
+        if count == link.shape[1]:
+            return fresh
+        led = fresh @ turned[:, :count]
+        others = (fresh.shape[0], link.shape[1] - count)
+        noise = standard_normal(np.random.default_rng(self.columns), others, fresh)
+        return xp.concat([led, beside(xp.concat([self._basis, led], axis=1), noise)[0]], axis=1)
 
     def _decomposed(self) -> tuple[Array, Array]:
         if self._found is None:
@@ -156,23 +181,28 @@ def certified(R: Matrix, vectors: Array, penalty: float, tol: float) -> SoftThre
     V = xp.astype(vectors, xp.float64) if few else vectors
     if R.shape[0] < R.shape[1]:
         V = R.transposed_times(V)
-        V = V / xp.sqrt(column_squares(V))
+        lengths = xp.sqrt(column_squares(V))
+        V = V / xp.where(lengths > 0, lengths, xp.ones_like(lengths))
     V = orthonormal(V)
     image = R.times(V)
     _, rotation = _eigenvectors(wide_product(image.T, image))
     V, image = wide_product(V, rotation), wide_product(image, rotation)
     values = xp.sqrt(column_squares(xp.astype(image, xp.float64)))
 
-    def norm(inside: Callable[[Array], Array]) -> float:
+    def largest(inside: Callable[[Array], Array]) -> float:
         return _norm(lambda v: R.times(inside(v)), lambda u: inside(R.transposed_times(u)), R.shape, V, tol)
 
-    return with_gap(R.squares, image, values, V, penalty, norm)
+    return with_gap(R.squares, image, values, V, penalty, largest)
 
 
 def orthonormal(V: Array) -> Array:
     """The same space; of columns that are orthonormal but for rounding it makes the same ones."""
-    triangle = namespace(V).linalg.cholesky(wide_product(V.T, V))
-    return wide_product(V, namespace(V).linalg.inv(triangle).T)
+    xp = namespace(V)
+    gram = wide_product(V.T, V)
+    if norm(gram - xp.eye(gram.shape[0], dtype=gram.dtype, device=device(gram))) > _NEARLY:
+        # Images of vectors whose singular values are nothing but rounding.
+        return thin_qr(V)[0]
+    return wide_product(V, xp.linalg.inv(xp.linalg.cholesky(gram)).T)
 
 
 def with_gap(
@@ -218,7 +248,7 @@ def soft_threshold(
 
     ``certify`` makes M of R, vectors, λ and ``tol``.
     """
-    columns = 0
+    columns = 1
     while True:
         spectrum.grow(columns)
         count = min(spectrum.count_above(penalty), rank)
