@@ -50,3 +50,16 @@ def test_a_folder_is_fitted_by_processes_of_this_machine(folder: Path, tmp_path:
     bad = ("--impute", "mean", "--out", tmp_path / "other.labelgap")
     words = error_of("fit", folder, "--labels", "tag_*", *options, *bad, code=2)
     assert "has no use with --cluster" in words
+
+
+@pytest.mark.slow
+def test_a_folder_of_likes_makes_lists(tmp_path: Path) -> None:
+    likes = pd.DataFrame({"user": np.arange(240) // 6, "item": np.arange(240) * 7 % 11})
+    (tmp_path / "likes").mkdir()
+    likes[:120].to_parquet(tmp_path / "likes" / "0.parquet")
+    likes[120:].to_parquet(tmp_path / "likes" / "1.parquet")
+    options = ("--cluster", "local", "--workers", "1", "--unobserved", "negative")
+    run_json("fit", tmp_path / "likes", *options, "--user", "user", "--out", tmp_path / "m.labelgap")
+    model = load(tmp_path / "m.labelgap")
+    assert model.answers_.n_observed == 240
+    assert model.list_settings_ is not None

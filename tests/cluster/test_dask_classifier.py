@@ -223,7 +223,6 @@ def test_settings_that_are_not_offered_are_refused(client: Any) -> None:
     for kind, name, words in (
         (DaskLowRankClassifier, "thresholds", "one threshold is shared"),
         (DaskLowRankClassifier, "score_bound", "LowRankClassifier has it"),
-        (DaskRecommender, "unobserved", "fit Recommender to as many users"),
         (DaskRecommender, "ridge_penalty", "as much of the data as one machine holds"),
     ):
         with pytest.raises(InvalidParameterError, match=f"{name} is not offered on a cluster.*{words}"):

@@ -138,9 +138,13 @@ def test_a_killed_client_resumes_and_leaves_nothing_behind(processes: Any, tmp_p
 
 
 @pytest.mark.slow
-def test_a_killed_worker_changes_no_recommender(processes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("unobserved", "penalty"), [("missing", 0.01), ("negative", 0.5)])
+def test_a_killed_worker_changes_no_recommender(
+    processes: Any, monkeypatch: pytest.MonkeyPatch, unobserved: str, penalty: float
+) -> None:
     def fitted() -> DaskRecommender:
-        options = {"trace_penalty": 0.01, "threshold": "train", "tol": 1e-2, "positive": 4}
+        options = {"trace_penalty": penalty, "threshold": "train", "tol": 1e-2, "positive": 4}
+        options["unobserved"] = unobserved
         return DaskRecommender(client=processes, **options).fit(partitioned(lines()))
 
     before = fitted()

@@ -173,11 +173,6 @@ def cluster_job(
         if given.get(name) is not None and name not in ("labels", "features", "id", "drop")
     }
     if chosen is Setting.recommender:
-        if options.pop("unobserved", "missing") != "missing":
-            raise typer.BadParameter(
-                "on a cluster a recommender learns from likes and dislikes alone; leave it out.",
-                param_hint="'--unobserved'",
-            )
         model = DaskRecommender(random_state=seed, client=client, **options)
         return ClusterJob(model, Training((str(data),), {}))
     frame, labels = _columns(data, given)

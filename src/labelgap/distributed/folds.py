@@ -69,6 +69,18 @@ def dealt(row_ids: NDArray[np.integer], n_parts: int) -> NDArray[np.int64]:
     return (words % np.uint64(n_parts)).astype(np.int64)
 
 
+def drawn(row_ids: NDArray[np.integer], seed: int, share: float) -> NDArray[np.bool_]:
+    """Which rows are in a random sample of about that share of all rows.
+
+    Examples
+    --------
+    >>> [int(drawn(np.arange(1000), 0, share).sum()) for share in (0.0, 0.5, 1.0)]
+    [0, 501, 1000]
+    """
+    words = mixed(np.asarray(row_ids).astype(np.uint64) + _seeded(seed))
+    return (words >> np.uint64(11)).astype(np.float64) < share * 2.0**53
+
+
 def _seeded(seed: int) -> np.uint64:
     return np.uint64(mixed(np.array([seed & (2**64 - 1)], dtype=np.uint64))[0])
 

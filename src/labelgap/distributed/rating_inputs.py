@@ -34,12 +34,19 @@ class RatingColumns:
     value: str | None = "value"
     """None where every line is a like."""
     positive: Rule = None
+    keep_values: bool = False
+    """Whether the values of likes are kept as weights."""
 
     def read(self, number: int, frame: Any) -> ObservedLabels:
         """The ratings of some lines; an error names the partition."""
         try:
             return read_ratings(
-                frame, user=self.user, item=self.item, value=self.value, positive=self.positive
+                frame,
+                user=self.user,
+                item=self.item,
+                value=self.value,
+                positive=self.positive,
+                keep_values=self.keep_values,
             )
         except LabelgapError as error:
             raise type(error)(f"Partition {number}: {error}") from error
@@ -181,7 +188,11 @@ def _partition(frame: Any, own: Own, columns: RatingColumns, items: tuple[Any, .
     row_of = np.empty(len(order), dtype=np.int64)
     row_of[order] = np.arange(len(order))
     sorted_labels = ObservedLabels.from_triplets(
-        row_of[labels.rows], column[labels.indices], labels.values, shape=(len(order), len(items))
+        row_of[labels.rows],
+        column[labels.indices],
+        labels.values,
+        shape=(len(order), len(items)),
+        weights=labels.weights,
     )
     names = tuple(labels.row_names[at] for at in order.tolist())
     return Partition(own.number, None, replace(sorted_labels, row_names=names), numbers[order])

@@ -1,0 +1,130 @@
+"""Lists on a cluster: the decomposition by products over partitions.
+
+``RᵀR V`` is a sum over the partitions of ``R_pᵀ (R_p V)``. So only arrays with a row for each item travel,
+one block of vectors in a round. The factors of a user follow from the user's own ratings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from labelgap._types import Floats
+from labelgap.distributed.item_objective import leading_pairs
+from labelgap.distributed.list_parts import (
+    Weighing,
+    item_counts,
+    normal,
+    some_users,
+    squares,
+    sum_of_likes,
+)
+from labelgap.distributed.partial_models import stacked, with_users
+from labelgap.distributed.rounds import Rounds
+from labelgap.estimators.recommender import Recommender
+from labelgap.fitting.run import FitRun
+from labelgap.recommending.closed_form.choice import Choice, ranking_plan
+from labelgap.recommending.closed_form.fit import (
+    ENOUGH_RATINGS,
+    ListFit,
+    chosen_by,
+    decomposed,
+    threshold_of,
+)
+from labelgap.recommending.closed_form.machines import place_for
+from labelgap.recommending.closed_form.matrix import count_scale
+from labelgap.recommending.closed_form.settings import Ratings
+from labelgap.solvers.linalg import leading_eigenvectors, wide_product
+from labelgap.solvers.loop import Checkpoint, Stopped
+from labelgap.solvers.soft_threshold import ACCURACY, SoftThreshold, orthonormal, with_gap
+
+# Vectors that are sent in one round.
+_TOGETHER = 128
+
+
+class ClusterLikes:
+    """R, whose rows are on the cluster: it is known by its products ``RᵀR V``."""
+
+    def __init__(
+        self, rounds: Rounds, weighing: Weighing, shape: tuple[int, int], checkpoint: Checkpoint
+    ) -> None:
+        self._rounds, self._checkpoint = rounds, checkpoint
+        self._weighing = rounds.keep(weighing)
+        # With rows of zeros, which change nothing, the side of the items is the shorter one.
+        self.shape = (max(shape), shape[1])
+        self.squares = float(rounds.sum(squares, self._weighing))
+        self.example = np.zeros(0, dtype=np.float32)
+        # Users are not here, and nobody has features.
+        self.user_scale, self.feature_lengths = np.zeros(0), (0.0, 0.0)
+        self.item_scale = count_scale(weighing.item_counts, weighing.settings.item_power)
+
+    def normal(self, V: Floats) -> Floats:
+        """``RᵀR V``, in the precision of V."""
+        found = [np.zeros((len(V), 0), dtype=V.dtype)]
+        for start in range(0, V.shape[1], _TOGETHER):
+            if self._checkpoint.stopping():
+                raise Stopped
+            block = np.ascontiguousarray(V[:, start : start + _TOGETHER])
+            found.append(self._rounds.sum(normal, self._weighing, block))
+        return np.hstack(found)
+
+
+def certified_by_products(R: ClusterLikes, vectors: Floats, penalty: float, tol: float) -> SoftThreshold:
+    """M from right vectors, of products ``RᵀR V`` alone; without its image.
+
+    With ``P = I − V diag(1 − λ/σ) Vᵀ`` the norm of ``R − M = R P`` is the root of that of ``P RᵀR P``.
+    """
+    V = orthonormal(vectors.astype(np.float64))
+    gram = wide_product(V.T, R.normal(V))
+    found, rotation = leading_eigenvectors(0.5 * (gram + gram.T), V.shape[1])
+
+    def norm(inside: Callable[[Floats], Floats]) -> float:
+        def product(v: Floats) -> Floats:
+            return inside(R.normal(inside(v)))
+
+        return leading_pairs(product, len(V), 1, ACCURACY * tol)[2]
+
+    values = np.sqrt(np.clip(found, 0.0, None))
+    return with_gap(R.squares, V[:0], values, wide_product(V, rotation), penalty, norm)
+
+
+def fit_lists_on_cluster(
+    rounds: Rounds, shape: tuple[int, int], n_ratings: int, template: Recommender, run: FitRun
+) -> ListFit:
+    """Choose settings and λ by a sample of the users, and decompose the ratings of all; without users.
+
+    ``template`` has the parameters, and ``rounds`` are over :class:`ListPart`.
+    """
+    rng = check_random_state(run.random_state)
+    sample = _sample(rounds, shape[1], n_ratings, rng)
+    request = template._list_request(sample, shape)
+    choice = Choice(request.settings, 0.0)
+    if request.axes or request.trace_penalty is None:
+        run.stage("choosing what lists are made by")
+        run.say(f"{sample.labels.shape[0]} of {shape[0]} users choose")
+        plan = ranking_plan(sample.labels, request.how, rng)
+        choice = chosen_by(sample, request, run, plan, rng, place_for(template.device, sample))
+    run.stage("fitting all ratings")
+    total, n_likes = rounds.sum(sum_of_likes)
+    mean = total / n_likes
+    weighing = Weighing(choice.settings, mean, rounds.sum(item_counts, choice.settings, mean))
+    R = ClusterLikes(rounds, weighing, shape, run.checkpoint)
+    fitted = decomposed(R, mean, choice, request, run, certify=certified_by_products)
+    run.stage("choosing the threshold")
+    few = with_users(fitted, sample)
+    threshold, value = threshold_of(few, sample, template.metric_, choice, request.how, rng, run.held_out)
+    return replace(fitted, chosen=replace(fitted.chosen, threshold=threshold, held_out_metric=value))
+
+
+def _sample(rounds: Rounds, n_items: int, n_ratings: int, rng: np.random.RandomState) -> Ratings:
+    """The ratings of users drawn at random who have enough together, or of all where there are not many."""
+    share = 1.0 if n_ratings <= 2 * ENOUGH_RATINGS else ENOUGH_RATINGS / n_ratings
+    pieces: list[Any] = rounds.each_of(some_users, int(rng.randint(2**31 - 1)), share)
+    labels = stacked([labels for _, labels in pieces], n_items)
+    # In an order that does not depend on the partitions.
+    order = np.argsort(np.concatenate([row_ids for row_ids, _ in pieces]), kind="stable")
+    return Ratings(labels.take_rows(order))
