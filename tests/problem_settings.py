@@ -45,7 +45,6 @@ class Setting:
     unlabelled: bool = False
     held_out: bool = False
     thinned: bool = False
-    silence: float | None = None
     kept: bool = False
     n: int = 23
     n_labels: int = 6
@@ -139,7 +138,6 @@ class Setting:
             fit_intercept=self.fit_intercept,
             score_bound=self.bound,
             flip_rate=self.flip_rate if self.unlabelled else None,
-            silence_weight=self.silence,
             block_entries=self.block_entries,
             kept_entries=self.n * self.n_labels if self.kept else 0,
         )
@@ -190,10 +188,6 @@ class Setting:
         Y, weights = self.Y, self.weights
         seen = ~np.isnan(Y)
         total = weights[seen].sum()
-        if self.silence is not None:
-            weights, Y = np.where(seen, weights, self.silence), np.where(seen, Y, 0.0)
-            start = np.sum(weights * (2 * Y - 1), axis=0) / weights.sum(axis=0) * float(self.fit_intercept)
-            return DenseTerm(X, Y, weights / total, self.loss, self.fit_intercept, F), start
         rates, informative = slow_rates(Y, weights, self.loss.edge_values)
         mean_shift = np.sum(np.where(seen, self.shifts, 0.0), axis=0) / np.maximum(seen.sum(axis=0), 1)
         start = (np.asarray(self.loss.link(rates)) - mean_shift) * float(self.fit_intercept)
@@ -222,7 +216,7 @@ class Setting:
     @property
     def counted(self) -> Any:
         """Per label, the entries that count, over which the squared loss spreads a balanced gradient."""
-        left = np.ones(self.Y.shape, dtype=bool) if self.thinned or self.silence is not None else ~self.held
+        left = np.ones(self.Y.shape, dtype=bool) if self.thinned else ~self.held
         return np.maximum(left.sum(axis=0), 1)
 
 
@@ -321,15 +315,7 @@ UNLABELLED = {
         ).items()
     },
 }
-SILENCE = {
-    f"silence as a no, {name}": setting
-    for name, setting in _crossed(
-        [SQUARED],
-        [{"weighted": True}, {}, {"fit_intercept": False, "weighted": True}, {"free_intercept": False}],
-        silence=0.2,
-    ).items()
-}
-SETTINGS = {**OBSERVED, **UNLABELLED, **SILENCE}
+SETTINGS = {**OBSERVED, **UNLABELLED}
 
 
 def random_model(objective: Any, seed: int, rank: int = RANK, size: float = 0.4) -> Factors:

@@ -29,7 +29,7 @@ from labelgap.objective.parts import FeatureSettings
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Penalties
 from oracles_objective import DenseTerm
-from problem_settings import OWN, SQUARED, Setting, label_features
+from problem_settings import OWN, Setting, label_features
 
 STORED = Path(__file__).with_name("optima.json")
 ORACLE = 2e-8
@@ -251,10 +251,6 @@ def _problems() -> dict[str, StoredProblem]:
             if loss == "logistic":
                 kept = replace(setting, kept=True)
                 found.append(StoredProblem(f"unlabelled {loss}, scores kept, {shape}", kept, **penalties))
-    for shape in ("X = I", "X = I, no intercept", "dense", "CSR, weighted"):
-        given, penalties = SHAPES[shape]
-        setting = Setting(loss=SQUARED, silence=0.2, **given)
-        found.append(StoredProblem(f"silence as a no, {shape}", setting, **penalties))
     return {one.name: one for one in found}
 
 

@@ -193,10 +193,10 @@ fit TABLE --positive 4 ->
     2 it has no use in the setting 'recommender', which --positive chose ... Leave one of the two out
 fit TABLE --lists best.csv ->
     2 it has no use in the setting 'recommender', which --lists chose ... Leave one of the two out
-fit TABLE --silence-weight 0.1 ->
-    2 it has no use in the setting 'recommender', which --silence-weight chose ... Leave one of the two out
-fit TABLE --silence-weight 0.1 --setting features ->
-    2 '--silence-weight': it has no use in the setting 'features'; it is for recommender
+fit TABLE --dislike-value 0.1 ->
+    2 it has no use in the setting 'recommender', which --dislike-value chose ... Leave one of the two out
+fit TABLE --dislike-value 0.1 --setting features ->
+    2 '--dislike-value': it has no use in the setting 'features'; it is for recommender
 fit TABLE --subject-to 'recall > 0.9' -> 1 Error: --subject-to holds 'recall > 0.9', which is no
 fit TABLE --subject-to 'recall >= 90%' -> 1 Error: --subject-to holds 'recall >= 90%', which is no
 fit TABLE --subject-to '' -> 1 Error: --subject-to holds '', which is no

@@ -101,7 +101,7 @@ def test_penalties_of_lists_are_chosen_there(device: str) -> None:
     rng = np.random.default_rng(0)
     pairs = np.argwhere(rng.random((24, 8)) < 0.4)
     likes = (pairs[:, 0], pairs[:, 1])
-    settings: dict[str, Any] = {"unobserved": "negative", "silence_weight": 0.1, "count_weighting": 0.0}
+    settings: dict[str, Any] = {"unobserved": "negative", "count_powers": (0.25, 0.5)}
     plain, moved = (
         Recommender(**settings, random_state=0, device=where).fit(likes) for where in ("cpu", device)
     )

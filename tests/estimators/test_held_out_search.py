@@ -148,7 +148,7 @@ def sixty_rows() -> tuple[Any, Any]:
         LowRankClassifier(unobserved="unlabelled", loss="squared", trace_penalty=0.02, random_state=0),
         LowRankRegressor("bernoulli", trace_penalty=0.02, random_state=0),
         Recommender(trace_penalty=0.02, random_state=0),
-        Recommender(unobserved="negative", trace_penalty=0.02, rank=9, random_state=0),
+        Recommender(unobserved="negative", loss="logistic", trace_penalty=0.02, rank=9, random_state=0),
     ],
     ids=str,
 )

@@ -449,3 +449,52 @@ def test_a_fit_that_is_stopped_keeps_the_best_so_far(capsys):
     chosen = max(c.metric_value for c in before if c.penalties.trace == model.trace_penalty_)
     assert chosen == max(c.metric_value for c in before)
     assert len(model.recommend(model.user_ids_[0]))
+
+
+# -- the choice for lists ----------------------------------------------------------------------------------
+
+LISTS = {"unobserved": "negative", "random_state": 0}
+
+
+class StopIn(FitListener):
+    """Presses Ctrl-C when a stage begins."""
+
+    def __init__(self, word):
+        self.word = word
+
+    def stage(self, what):
+        if self.word in what:
+            signal.raise_signal(signal.SIGINT)
+
+
+def same_lists(one, other):
+    assert repr(one.candidates_) == repr(other.candidates_)
+    assert (one.list_settings_, one.threshold_) == (other.list_settings_, other.threshold_)
+    np.testing.assert_array_equal(one.user_factors_, other.user_factors_)
+
+
+@pytest.mark.usefixtures("default_interrupts")
+def test_lists_resume_with_what_was_chosen_and_go_on_with_the_best_so_far(tmp_path, capsys):
+    whole = Recommender(**LISTS).fit(FEW)
+    assert whole.candidates_[-1].lists == whole.list_settings_
+
+    def broken(progress):
+        raise Interruption
+
+    with pytest.raises(Interruption):
+        Recommender(**LISTS).fit(FEW, callback=broken, checkpoint=tmp_path)
+    count = StopAt(1, interrupt)  # It would raise at a candidate.
+    same_lists(Recommender(**LISTS).fit(FEW, callback=count, checkpoint=tmp_path), whole)
+    with pytest.raises(KeyboardInterrupt, match="while choosing what lists are made by"):
+        Recommender(**LISTS).fit(FEW, callback=StopIn("lists"))
+    with pytest.warns(InterruptedFitWarning):
+        early = Recommender(**LISTS, verbose=1).fit(
+            FEW,
+            callback=StopAt(2, lambda: signal.raise_signal(signal.SIGINT)),
+            checkpoint=tmp_path / "early",
+        )
+    assert "powers 0 and 0.25: held-out metric" in capsys.readouterr().out
+    assert 0 < len(early.candidates_) < len(whole.candidates_)
+    assert early.relative_gap_ <= 1e-2
+    assert early.recommend(early.user_ids_[0]).items.tolist()
+    same_lists(Recommender(**LISTS).fit(FEW, checkpoint=tmp_path / "early"), whole)

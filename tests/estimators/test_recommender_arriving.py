@@ -24,7 +24,7 @@ from recommender_suite import KINDS, same_state, state_of
 N, N_ITEMS = 40, 14
 EXACT = {"threshold": "train", "tol": 1e-6, "random_state": 0}
 DECIDE = EXACT | {"trace_penalty": 0.01}
-LISTS = EXACT | {"unobserved": "negative", "trace_penalty": 0.02, "positive": 1, "tol": 1e-4}
+LISTS = EXACT | {"unobserved": "negative", "trace_penalty": 0.3, "positive": 1}
 UNLABELLED = {"unobserved": "unlabelled", "trace_penalty": 0.01, "flip_rate": 0.2}
 
 
@@ -256,7 +256,7 @@ def test_lists_are_judged_like_their_held_out_likes():
     users, items, values = ratings(n=150, n_items=20, fraction=0.4)
     liked = values > 0
     first, rest = ((users[liked][cut], items[liked][cut]) for cut in (slice(0, 450), slice(450, None)))
-    model = Recommender(unobserved="negative", trace_penalty=0.01, random_state=0).fit(first)
+    model = Recommender(unobserved="negative", trace_penalty=0.3, random_state=0).fit(first)
     begun = model.batches_[0]
     assert 0 < begun.metric < 1
     assert begun.standard_error > 0
@@ -391,10 +391,10 @@ def test_events_in_batches_are_as_all_at_once(how, tmp_path):
             np.testing.assert_array_equal(
                 other.answers_.to_dense()[by_id], whole.answers_.to_dense()[order], err_msg=case
             )
-        rel = 2e-3 if how == "lists" else 1e-4
-        assert model.objective_ == pytest.approx(whole.objective_, rel=rel), case
+        assert model.objective_ == pytest.approx(whole.objective_, rel=1e-4), case
         if half_life is not None and aggregate != "sum":
-            assert len(np.unique(whole.answers_.weights)) > 10, case
+            factors = whole.answers_.weights if how == "decide" else whole._decay
+            assert len(np.unique(factors)) > 10, case
         batch = model.batches_[-1]
         n_pairs = len(set(zip(*late[:2], strict=True)))
         assert batch.added + batch.corrected + batch.repeated == n_pairs, case
@@ -461,7 +461,7 @@ def test_events_that_cannot_be_joined():
 TASTES, MANY, FILMS = 3, 500, 60
 PLACED = {
     "missing": {"trace_penalty": 0.0005},
-    "negative": {"unobserved": "negative", "trace_penalty": 0.005},
+    "negative": {"unobserved": "negative", "trace_penalty": 3.0},
     "unlabelled": UNLABELLED | {"trace_penalty": 0.0005, "loss": "logistic"},
 }
 
@@ -510,8 +510,8 @@ def test_a_few_new_or_changed_rows_among_many_are_folded_in(of_tastes):
         wanted, found = (one.decision_function(*pairs) for one in (folded, learned))
         assert np.abs(found - wanted).max() <= 0.1 * np.ptp(wanted), what
         if what != "corrections":
-            # So little is new that the union is within the tolerance as it is.
-            assert learned.n_iter_ == 0, what
+            # So little is new that the union is within the tolerance as it is. Lists have a closed form.
+            assert learned.n_iter_ == 0 or meant == "negative", what
         else:
             assert np.abs(wanted - model.decision_function(*pairs)).max() > 0.3 * np.ptp(wanted)
 

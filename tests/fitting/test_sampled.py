@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from labelgap import ObservedLabels, Recommender
-from labelgap.fitting import sampled, silence
+from labelgap.fitting import sampled
 from labelgap.fitting.penalty_grid import PenaltyGrid
 from labelgap.fitting.search import Candidate
 from labelgap.fitting.trace_search import confirm_trace, loss_curvature, weaken
-from labelgap.solvers import Penalties
+from labelgap.recommending.closed_form import fit
+from labelgap.solvers import FitListener, Penalties, Progress
 from labelgap.solvers.loop import Stopped
 
 TRACES = [2.0 ** (-step / 2) for step in range(13)]
@@ -174,31 +175,33 @@ def listing(**settings: Any) -> Recommender:
     return Recommender(positive=4, unobserved="negative", random_state=0, **settings)
 
 
-def test_samples_choose_what_is_not_given_for_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(silence, "ENOUGH_RATINGS", 30)
-    monkeypatch.setattr(silence, "MANY_RATINGS", 60)
-    given = {"silence_weight": 0.1, "dislike_weight": 0.1, "confidence": 0.0}
-    ratings = likes_by_taste(32, 16)
-    model = listing(trace_penalty=0.01, ridge_penalty="auto", threshold="train", **given).fit(ratings)
-    assert len(model.candidates_) > 1
-    assert model.trace_penalty_ == 0.01
-    model = listing(intercept_penalty=0.0, count_weighting=0.0, **given).fit(ratings)
-    # All users are in the fit, though some of them have chosen.
-    assert set(model.user_ids_) == set(ratings[0])
-    assert model.duality_gap_ <= 1e-2 * model.objective_
-    assert model.held_out_metric_ is not None
-    assert 0 < model.decide_matrix().mean() < 1
-
-
-@pytest.mark.slow
-def test_a_larger_sample_chooses_once_more_for_lists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_sample_chooses_what_lists_are_made_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ratings = likes_by_taste(80, 40)
-    monkeypatch.setattr(silence, "ENOUGH_RATINGS", 300)
     by_all = listing().fit(ratings)
-    monkeypatch.setattr(silence, "MANY_RATINGS", 600)
-    model, again = (listing().fit(ratings, checkpoint=tmp_path / name) for name in ("one", "two"))
+    monkeypatch.setattr(fit, "ENOUGH_RATINGS", 300)
+    judged: list[Candidate] = []
+
+    class Broken(FitListener):
+        def candidate(self, candidate: Candidate) -> None:
+            judged.append(candidate)
+
+        def __call__(self, progress: Progress) -> None:
+            raise RuntimeError
+
+    model = listing().fit(ratings)
+    with pytest.raises(RuntimeError):
+        listing().fit(ratings, callback=Broken(), checkpoint=tmp_path)
+    n_judged = len(judged)
+    with pytest.raises(RuntimeError):
+        listing().fit(ratings, callback=Broken(), checkpoint=tmp_path)
+    assert len(judged) == n_judged > 0
+    again = listing().fit(ratings, checkpoint=tmp_path)
     np.testing.assert_array_equal(model.item_factors_, again.item_factors_)
-    assert 1 / 3 < model.trace_penalty_ / by_all.trace_penalty_ < 3
-    yes = model.decide_matrix().mean(), by_all.decide_matrix().mean()
-    assert 1 / 3 < yes[0] / yes[1] < 3
+    assert (repr(model.candidates_), model.threshold_) == (repr(again.candidates_), again.threshold_)
+    # All users are in the fit and judge λ, though some of them have chosen the rest.
+    assert set(model.user_ids_) == set(ratings[0])
+    judged_by = [one.candidates_[-1].metric_value for one in (model, by_all)]
+    assert judged_by[0] == pytest.approx(judged_by[1], abs=0.1)
+    assert model.held_out_metric_ is not None
     assert model.batches_[0].metric is not None
+    assert 0 < model.decide_matrix().mean() < 1

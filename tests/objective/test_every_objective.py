@@ -23,7 +23,6 @@ from problem_settings import (
     OBSERVED_LOSSES,
     OWN,
     SETTINGS,
-    SILENCE,
     SQUARED,
     UNLABELLED,
     Own,
@@ -144,15 +143,14 @@ def exact_duals(setting: Setting, objective: Any, oracle: DenseTerm) -> Iterator
     """The conjugate where it has a closed form, and what a balanced gradient is, in numpy's arrays."""
     here, has_intercept = random_model(objective, 0), objective.has_intercept
     point, G = objective.at(here), oracle.score_gradient(here)
-    counts_all = setting.unlabelled or setting.silence is not None
-    if not counts_all or setting.loss.name == "squared":
+    if not setting.unlabelled or setting.loss.name == "squared":
         for scale in SCALES:
             yield (
                 f"conjugate at {scale}",
                 point.score_gradient().conjugate(scale),
                 oracle.conjugate(scale * G),
             )
-    if counts_all and setting.loss.name != "squared":
+    if setting.unlabelled and setting.loss.name != "squared":
         if not has_intercept:
             yield from _nearest_duals(setting, point, oracle, G)
         # Fenchel's equality at the gradient itself, which closes the gap at the optimum.
@@ -166,7 +164,7 @@ def exact_duals(setting: Setting, objective: Any, oracle: DenseTerm) -> Iterator
     for sums in (None, given) if has_intercept else (None,):
         up, down = sums or (oracle.label_sums(np.maximum(G, 0)), oracle.label_sums(np.minimum(G, 0)))
         balanced = G
-        if has_intercept and counts_all:
+        if has_intercept and setting.unlabelled:
             balanced = G - np.where(np.isnan(oracle.Y), 0.0, (up + down) / setting.counted)
         elif has_intercept:
             balanced = balanced_by_shrinking(G, up, down)
@@ -174,7 +172,7 @@ def exact_duals(setting: Setting, objective: Any, oracle: DenseTerm) -> Iterator
             assert_allclose(balanced.sum(axis=0), 0, atol=1e-14)
         found = point.score_gradient(sums, balanced=True)
         yield "balanced gradient", found.matrix(), oracle.X.T @ balanced @ oracle.F
-        if sums is None or not counts_all:
+        if sums is None or not setting.unlabelled:
             yield "its conjugate", found.conjugate(0.7), oracle.conjugate(0.7 * balanced)
 
 
@@ -273,8 +271,8 @@ def test_observed_entries() -> None:
     check(OBSERVED)
 
 
-def test_recorded_positives_alone_and_silence_as_a_no() -> None:
-    check(UNLABELLED | SILENCE)
+def test_recorded_positives_alone() -> None:
+    check(UNLABELLED)
 
 
 def test_any_parts_add_up() -> None:
@@ -316,7 +314,6 @@ LARGE = {
     "recorded positives": Setting(unlabelled=True, bound=2.0, n=701, n_labels=67, block_entries=1000),
     "scores kept": Setting(unlabelled=True, bound=2.0, n=701, n_labels=67, kept=True, held_out=True),
     "recorded positives, squared": Setting(OWN, "none", SQUARED, unlabelled=True, n=701, n_labels=67),
-    "silence": Setting(OWN, "none", SQUARED, silence=0.1, weighted=True, n=701, n_labels=67),
 }
 
 

@@ -84,7 +84,6 @@ FITTED = [
             "unlabelled Squared, X = I,",
             "unlabelled Logistic, dense,",
             "unlabelled, scores kept, Logistic, X = I,",
-            "silence as a no, Squared, X = I, features of both",
         )
     )
 ]

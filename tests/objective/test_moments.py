@@ -19,7 +19,6 @@ from labelgap.objective.moments import (
     ObservedMoments,
     RootMoments,
     SecondMoments,
-    SilenceMoments,
     UnlabelledMoments,
     smoothed_rates,
     wants_axes,
@@ -262,10 +261,6 @@ def test_sums_over_entries_add_up():
     )
     assert (total.n_rows, total.all_recorded, total.held_recorded) == (8, 5, 1)
     assert_array_equal([total.recorded, total.held], [[1, 3], [2, 1]])
-    one = SilenceMoments(5, np.array([1, 2]), np.array([0.5, 1.0]), np.array([0.5, -1.0]))
-    total = one + SilenceMoments(3, np.array([0, 1]), np.array([0.0, 2.0]), np.array([0.0, 2.0]))
-    assert total.n_rows == 8
-    assert_array_equal([total.observed, total.weights, total.targets], [[1, 3], [0.5, 3.0], [0.5, 1.0]])
 
 
 def test_rates_are_smoothed_where_all_values_lie_on_one_edge():

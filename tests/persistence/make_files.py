@@ -42,6 +42,9 @@ KEPT: dict[str, Any] = {
     "recommender": lambda: Recommender(positive=3, trace_penalty=0.05, threshold="train", random_state=0).fit(
         (NAMES, ITEM_NAMES, STARS), user_features=USER_FEATURES, item_features=ITEM_FEATURES
     ),
+    "recommender_lists": lambda: Recommender(unobserved="negative", trace_penalty=0.3, random_state=0).fit(
+        (NAMES, ITEM_NAMES)
+    ),
     "recommender_unlabelled": MODELS["recommender, unlabelled"],
 }
 

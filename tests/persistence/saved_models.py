@@ -104,9 +104,9 @@ MODELS: dict[str, Callable[[], Any]] = {
     "recommender, unlabelled": lambda: Recommender(
         unobserved="unlabelled", flip_rate=0.1, trace_penalty=0.02, random_state=0
     ).fit((NAMES, ITEM_NAMES)),
-    "recommender, negative": lambda: Recommender(
-        unobserved="negative", user_intercept=False, trace_penalty=0.02, random_state=0
-    ).fit((NAMES, ITEM_NAMES)),
+    "recommender, negative": lambda: Recommender(unobserved="negative", positive=3, random_state=0).fit(
+        (NAMES, ITEM_NAMES, STARS), user_features=USER_FEATURES
+    ),
     "recommender, folded in": lambda: (
         recommender().fit((NAMES, ITEM_NAMES, STARS)).fold_in((["eve"] * 2, ITEM_NAMES[:2], [5, 1]))
     ),

@@ -388,7 +388,7 @@ def test_recommenders_and_regressors_have_pages(opened: Any, folder: Path) -> No
     # Two tastes: popularity cannot tell them apart.
     likes = [(user, item) for user in range(8) for item in range(8) if (user + item) % 2 == 0]
     users, items = zip(*likes, strict=True)
-    model = Recommender(unobserved="negative", trace_penalty=0.005, random_state=0)
+    model = Recommender(unobserved="negative", random_state=0)
     model.fit(([*users[:14], *users[16:]], [*items[:14], *items[16:]]))
     held = (users[14:16], items[14:16])
     write_report(folder / "lists.html", model, None, held)
@@ -398,6 +398,7 @@ def test_recommenders_and_regressors_have_pages(opened: Any, folder: Path) -> No
     assert all(close(one, own) for one, (_, own, _) in zip(shown, judged.rows(), strict=True))
     assert close(lists.number("#ranking-table tr:nth-child(3) [data-key=popularity]"), judged.popularity.ndcg)
     assert not judged.popularity_wins
+    assert str(model.list_settings_) in lists.page.locator("#candidates tr.winner").inner_text()
     assert lists.page.locator("#ranking-warning").is_hidden()
     assert page.complaints == other.complaints == lists.complaints == []
 

@@ -473,7 +473,7 @@ def test_a_recommender_is_judged_by_its_answers(rated: Recommender) -> None:
 
 def test_lists_of_items_are_judged_beside_popularity() -> None:
     users, items, likes = answers(0)
-    model = Recommender(unobserved="negative", trace_penalty=0.005, random_state=0)
+    model = Recommender(unobserved="negative", random_state=0)
     model.fit((users[20:], items[20:], likes[20:]))
     held = (users[:20], items[:20], likes[:20])
     with warnings.catch_warnings():
@@ -481,8 +481,8 @@ def test_lists_of_items_are_judged_beside_popularity() -> None:
         figures, expected = figures_of(model, None, held), model.evaluate_ranking(held)
     found = figures["ranking"]
     # Its candidates were judged by their lists, not by the metric of decisions.
-    assert figures["fit"]["criterion"]["metric"] == "NDCG@10"
-    assert figures["fit"]["candidates"][-1]["silence_weight"] == model.candidates_[-1].silence_weight
+    assert figures["fit"]["criterion"]["metric"] == "NDCG@20"
+    assert figures["fit"]["candidates"][-1]["lists"] == str(model.list_settings_)
     assert [(row["name"], row["model"], row["popularity"]) for row in found["rows"]] == expected.rows()
     assert found["notes"] == expected.notes()
     assert found["popularity_wins"] == expected.popularity_wins

@@ -29,7 +29,7 @@ PARAMETERS = {
         "memory",
         "soft_labels",
     ),
-    Setting.recommender: (*_COMMON, *_DECISIONS, "positive", "silence_weight", "aggregate", "half_life"),
+    Setting.recommender: (*_COMMON, *_DECISIONS, "positive", "dislike_value", "aggregate", "half_life"),
     Setting.regression: (*_COMMON, "family", "feature_map", "memory"),
 }
 # The parameters of estimators that options of other names set: --features names columns.
@@ -53,7 +53,7 @@ _ESTIMATORS: dict[Setting, Any] = {
 # Options that only a recommender has a use for, so that they suggest one.
 _OF_RATINGS = (
     *_RATING_COLUMNS,
-    *("positive", "items", "users", "for", "silence_weight", "lists", "aggregate", "half_life"),
+    *("positive", "items", "users", "for", "dislike_value", "lists", "aggregate", "half_life"),
 )
 _OPTION_NAMES = {"n_jobs": "--jobs"}
 
@@ -198,8 +198,10 @@ def make_model(setting: Setting, given: Mapping[str, Any], seed: int) -> Any:
     return _ESTIMATORS[setting](random_state=seed, **chosen)
 
 
-def number_or(word: str, text: str | None, option: str, *, below: float = math.inf) -> float | str | None:
-    """A number from 0 on, or the one word that may stand for it.
+def number_or(
+    word: str, text: str | None, option: str, *, least: float = 0.0, below: float = math.inf
+) -> float | str | None:
+    """A number from ``least`` on, or the one word that may stand for it.
 
     Examples
     --------
@@ -212,8 +214,8 @@ def number_or(word: str, text: str | None, option: str, *, below: float = math.i
         number = float(text)
     except ValueError:
         number = math.nan
-    if not 0 <= number < below:
-        limit = "a number from 0 on" if math.isinf(below) else f"a number from 0 to below {below:g}"
+    if not least <= number < below:
+        limit = f"a number from {least:g} " + ("on" if math.isinf(below) else f"to below {below:g}")
         raise typer.BadParameter(f"{text!r} is neither {limit} nor {word!r}.", param_hint=f"'{option}'")
     return number
 

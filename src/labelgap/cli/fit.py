@@ -185,13 +185,13 @@ def fit(
             "(recommend, the same as --unobserved negative).",
         ),
     ] = None,
-    silence_weight: Annotated[
+    dislike_value: Annotated[
         str | None,
         typer.Option(
             metavar="NUMBER|auto",
             rich_help_panel=_FIT,
             show_default="auto",
-            help="With --for recommend: the weight of a pair without a rating, where that of a like is 1.",
+            help="With --for recommend: what a dislike counts, where a like is 1 and no rating 0.",
         ),
     ] = None,
     loss: Annotated[
@@ -290,7 +290,7 @@ def fit(
         "loss": _word(loss),
         "for": purpose,
         "unobserved": meaning_of_silence(purpose, _word(unobserved)),
-        "silence_weight": number_or("auto", silence_weight, "--silence-weight"),
+        "dislike_value": number_or("auto", dislike_value, "--dislike-value", least=-1.0),
         "flip_rate": number_or("estimate", flip_rate, "--flip-rate", below=1.0),
         "positive": positive,
         "family": _word(family),

@@ -101,7 +101,7 @@ def fit_lists_on_cluster(
     """
     rng = check_random_state(run.random_state)
     sample = _sample(rounds, shape[1], n_ratings, rng)
-    request = template._list_request(sample, shape)
+    request = template._list_request(sample)
     choice = Choice(request.settings, 0.0)
     if request.axes or request.trace_penalty is None:
         run.stage("choosing what lists are made by")

@@ -52,6 +52,8 @@ def describe(model: Any) -> dict[str, Any]:
         facts["feature_map"] = _map_in_words(model)
     if getattr(model, "n_implicit_features_", 0):
         facts["implicit_features"] = model.n_implicit_features_
+    if getattr(model, "list_settings_", None) is not None:
+        facts["lists"] = str(model.list_settings_)
     if getattr(model, "label_weighting_", 0.0):
         facts["label_weighting"] = float(model.label_weighting_)
     if getattr(model, "soft_label_weight_", 0.0):
@@ -130,6 +132,8 @@ def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         count = facts["implicit_features"]
         features = "1 feature" if count == 1 else f"{count} features"
         lines.append(("implicit feedback", f"{features} from which items users have rated"))
+    if "lists" in facts:
+        lines.append(("lists", facts["lists"]))
     if "family" in facts:
         lines.append(("family", facts["family"]))
     lines.append(_held_out(facts))

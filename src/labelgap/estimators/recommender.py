@@ -97,7 +97,7 @@ class Recommender(ArrivingRatings, Saved):
     dislike_value : float from -1 to 1, or "auto", default "auto"
         For lists: the entry of X for a dislike, where a like is 1 and a pair without a rating 0. "auto"
         chooses from 0, 0.25 and 0.5: an item that was rated low was at least worth a look.
-    value_power : float, at least 0, or "auto", default "auto"
+    value_power : float from 0 to 2, or "auto", default "auto"
         For lists: how much more a like counts the larger its value v is (a play count, say): its entry is
         ``(v/v̄)^p``, where v̄ is the mean value of the likes. "auto" chooses p from 0, 0.5 and 1 where the
         values differ much; otherwise it is 0.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.estimators.inputs import (
-    check_at_least_zero,
     check_fraction,
     refuse_flip_rate,
     tolerance_of,
@@ -151,13 +151,13 @@ class RecommenderChoice:
 
     def _choose_lists(self, ratings: Ratings, run: FitRun, **options: Any) -> ListFit:
         """Every pair counts, and those without a rating are 0: the closed form."""
-        request = self._list_request(ratings, ratings.labels.shape)
+        request = self._list_request(ratings)
         place = place_for(self.device, ratings)
         return fit_lists(ratings, request, self.metric_, run, place=place, **options)
 
-    def _list_request(self, ratings: Ratings, shape: tuple[int, int]) -> ListRequest:
-        """What is asked for; ``shape`` has all users, of whom the ratings may be those of some."""
-        rank = min(MOST_FACTORS if self.rank is None else int(self.rank), *shape)
+    def _list_request(self, ratings: Ratings) -> ListRequest:
+        """What is asked for; the ratings may be those of some users."""
+        rank = MOST_FACTORS if self.rank is None else int(self.rank)
         given = None if self.trace_penalty == "auto" else float(self.trace_penalty)
         settings, axes = self._list_settings(ratings)
         axes = axes if given is None else {}
@@ -217,13 +217,13 @@ class RecommenderChoice:
             check_fraction("count_weighting", self.count_weighting)
         if self.count_powers != "auto":
             _check_powers(self.count_powers)
-        if self.value_power != "auto":
-            check_at_least_zero("value_power", self.value_power)
-        value = self.dislike_value
-        if value != "auto" and (isinstance(value, str | bool) or not -1 <= value <= 1):
-            raise InvalidParameterError(
-                f"dislike_value must be 'auto' or a number from -1 to 1, where a like is 1; got {value!r}."
-            )
+        for name, low, high in (("dislike_value", -1, 1), ("value_power", 0, 2)):
+            value = getattr(self, name)
+            is_number = isinstance(value, Real) and not isinstance(value, bool)
+            if value != "auto" and not (is_number and low <= value <= high):
+                raise InvalidParameterError(
+                    f"{name} must be 'auto' or a number from {low} to {high}; got {value!r}."
+                )
         for name in ("user_intercept", "implicit_feedback", "leave_one_out"):
             if getattr(self, name) not in (True, False, "auto"):
                 raise InvalidParameterError(

@@ -12,11 +12,7 @@ from labelgap.estimators.description import (
     what_it_answers,
 )
 from labelgap.estimators.inputs import rank_limit_of, tolerance_of
-from labelgap.fitting.silence import SHOWN
 from labelgap.report.encoding import number
-
-FURTHER_CHOICES = ("count_weighting", "silence_weight", "dislike_weight", "confidence")
-"""What a search may choose besides penalties; None where there is nothing to choose."""
 
 
 def describe_fit(model: Any) -> dict[str, Any] | None:
@@ -58,7 +54,8 @@ def describe_fit(model: Any) -> dict[str, Any] | None:
                 "loss": number(candidate.loss),
                 "rank": number(candidate.rank),
                 "folds": int(candidate.n_folds),
-                **{name: _or_none(getattr(candidate, name)) for name in FURTHER_CHOICES},
+                "count_weighting": _or_none(candidate.count_weighting),
+                "lists": None if candidate.lists is None else str(candidate.lists),
             }
             for candidate in model.candidates_
         ],
@@ -69,10 +66,10 @@ def describe_fit(model: Any) -> dict[str, Any] | None:
 def describe_criterion(model: Any) -> dict[str, str]:
     """What the two figures of a candidate are: the metric that it is judged by, and its loss.
 
-    A recommender that counts silence is fitted for lists, so its candidates are judged by their lists.
+    Those of a recommender that is fitted for lists are judged by their lists.
     """
-    if any(candidate.silence_weight is not None for candidate in model.candidates_):
-        return {"metric": f"NDCG@{SHOWN}", "loss": "1 − mean of 1/log₂(1 + rank) of held-out likes"}
+    if (of_lists := getattr(model, "candidates_metric", None)) is not None:
+        return {"metric": of_lists, "loss": "1 − mean of 1/log₂(1 + rank) of held-out likes"}
     if hasattr(model, "family_"):
         return {"metric": "D² (fraction explained)", "loss": "deviance, as a fraction of a constant’s"}
     name = metric_name(model.metric_)

@@ -29,7 +29,7 @@ from labelgap.recommending.closed_form.settings import ListSettings, Ratings, me
 from labelgap.recommending.ranks import ranks_alone
 from labelgap.solvers.certificate import Penalties
 from labelgap.solvers.linalg import Array, host, like, namespace, standard_normal, thin_qr, wide_product
-from labelgap.solvers.loop import Candidate, Stopped
+from labelgap.solvers.loop import Candidate, State, Stopped
 from labelgap.solvers.soft_threshold import SPARE, Spectrum
 
 SHOWN = 20
@@ -267,6 +267,41 @@ class Choice:
     fraction: float
     candidates: tuple[Candidate, ...] = ()
     trial: Trial | None = None
+    columns: int = 0
+    """The dimension of its Krylov spaces."""
+
+    def state(self) -> State:
+        """Its numbers, as a checkpoint keeps them."""
+        rows = [(c.penalties.trace, c.metric_value, c.loss, c.rank, c.n_folds) for c in self.candidates]
+        parts = np.full((len(rows), N_PARTS), np.nan)
+        for part, candidate in zip(parts, self.candidates, strict=True):
+            if candidate.leave_out is not None:
+                part[: len(candidate.leave_out)] = candidate.leave_out
+        return {
+            "chosen": np.array([self.fraction, self.columns, *self.settings], dtype=np.float64),
+            "candidates": np.array(rows),
+            "settings": np.array([one.lists for one in self.candidates], dtype=np.float64),
+            "leave_out": parts,
+        }
+
+    @classmethod
+    def of(cls, state: State) -> Choice:
+        """The choice whose :meth:`state` this is, without its trial."""
+        fraction, columns, *settings = state["chosen"].tolist()
+        candidates = []
+        for row, lists, part in zip(
+            *(state[k] for k in ("candidates", "settings", "leave_out")), strict=True
+        ):
+            trace, value, loss, rank, folds = row.tolist()
+            parts = None if np.isnan(part).all() else part[~np.isnan(part)]
+            trial = Candidate(Penalties(trace), value, float("nan"), loss, rank, int(folds), parts)
+            candidates.append(replace(trial, lists=_settings(lists.tolist())))
+        return cls(_settings(settings), fraction, tuple(candidates), columns=int(columns))
+
+
+def _settings(numbers: list[Any]) -> ListSettings:
+    found = ListSettings(*numbers)
+    return found._replace(leave_one_out=bool(found.leave_one_out))
 
 
 @dataclass
@@ -293,13 +328,16 @@ class ListChoice:
             return near or Choice(self.first, _UNJUDGED)
         self._plan = plan
         if near is not None:
-            only = [self._trial(near.settings, (near.settings.leave_one_out,))]
-            return self._grown(only, _COLUMNS * _GROWTH)
+            only = self._extend([self._trial(near.settings)], _COLUMNS * _GROWTH)
+            # Where it was stopped before, λ is that of the sample.
+            return self._grown(only[0], _COLUMNS * _GROWTH) if only else replace(near, trial=None)
         divides = self.axes.get("leave_one_out", (self.first.leave_one_out,))
         powers = itertools.product(*(self._values(name) for name in ("user_power", "item_power")))
         trials = [self._trial(self.first._replace(user_power=a, item_power=b), divides) for a, b in powers]
         columns = _COLUMNS
-        self._extend(trials, columns)
+        trials = self._extend(trials, columns)
+        if not trials:
+            raise Stopped
         while len(trials) > _REST:
             trials = sorted(trials, key=lambda trial: -trial.best.ndcg)[: -(-len(trials) // _REST)]
             columns *= _GROWTH
@@ -308,38 +346,47 @@ class ListChoice:
         for name in ("dislike_value", "value_power", "feature_weight"):
             others = [value for value in self._values(name) if value != getattr(best.settings, name)]
             beside = [self._trial(best.settings._replace(**{name: value}), divides) for value in others]
-            self._extend(beside, columns)
-            best = max([best, *beside], key=lambda trial: trial.best.ndcg)
-        return self._grown([best], columns)
+            best = max([best, *self._extend(beside, columns)], key=lambda trial: trial.best.ndcg)
+        return self._grown(best, columns)
 
-    def _grown(self, trials: list[Trial], columns: int) -> Choice:
-        """The only trial that is left, with as many singular values as it takes."""
-        (trial,) = trials
-        self._extend(trials, columns)
-        best, pays = trial.best, True
-        while pays and not (trial.over or trial.complete):
+    def again(self, plan: NDArray[np.int8], choice: Choice) -> Choice:
+        """The trial of a choice that is known, in Krylov spaces of its dimension or larger ones."""
+        self._plan, columns = plan, choice.columns
+        trial = self._trial(choice.settings)
+        trial.fractions = (choice.fraction,)
+        while not trial.judged:
+            trial.extend(columns)
             columns *= 2
-            self._extend(trials, columns)
+        return replace(choice, trial=trial)
+
+    def _grown(self, trial: Trial, columns: int) -> Choice:
+        """The only trial that is left, with as many singular values as it takes."""
+        best, pays = trial.best, True
+        while pays and not (trial.over or trial.complete or self.run.checkpoint.stopping()):
+            columns *= 2
+            self._extend([trial], columns)
             pays, best = trial.best.is_clearly_above(best), trial.best
         enough = trial.enough
         candidates = (*self._candidates, enough.candidate)
-        return Choice(enough.candidate.lists, enough.fraction, candidates, trial)
+        columns = max(fold.spectrum.columns for fold in trial.folds)
+        return Choice(enough.candidate.lists, enough.fraction, candidates, trial, columns)
 
     def _values(self, name: str) -> tuple[Any, ...]:
         return self.axes.get(name, (getattr(self.first, name),))
 
-    def _extend(self, trials: list[Trial], columns: int) -> None:
-        if self.run.checkpoint.stopping():
-            raise Stopped
-        for trial, judged in zip(
-            trials, map_in_order(lambda trial: trial.extend(columns), trials), strict=True
-        ):
+    def _extend(self, trials: list[Trial], columns: int) -> list[Trial]:
+        """Judge more of the trials, none once the fit is to stop; those of which anything is judged."""
+        stopping = self.run.checkpoint.stopping
+        new = map_in_order(lambda trial: [] if stopping() else trial.extend(columns), trials)
+        for trial, judged in zip(trials, new, strict=True):
             self._candidates += [one.candidate for one in judged]
             if judged:
                 self.run.candidate(trial.best.candidate)
+        return [trial for trial in trials if trial.judged]
 
-    def _trial(self, settings: ListSettings, divides: tuple[bool, ...]) -> Trial:
-        return Trial(settings, [self._fold(number, settings) for number in self._folds()], divides, self.cap)
+    def _trial(self, settings: ListSettings, divides: tuple[bool, ...] | None = None) -> Trial:
+        folds = [self._fold(number, settings) for number in self._folds()]
+        return Trial(settings, folds, divides or (settings.leave_one_out,), self.cap)
 
     def _folds(self) -> Iterable[int]:
         return range(int(self._plan.max()) + 1)
@@ -367,4 +414,17 @@ def ranking_plan(labels: ObservedLabels, how: str, rng: np.random.RandomState) -
     of_judged = np.repeat(judged, labels.row_counts())
     likes = int(np.sum((labels.values == 1) & of_judged))
     needed = 1 if how == "holdout" else int(np.clip(-(-n_folds * _ENOUGH_LIKES // max(likes, 1)), 1, n_folds))
-    return np.where((folds < needed) & of_judged, folds, np.int8(NEVER))
+    plan, number = np.full(labels.n_observed, NEVER, dtype=np.int8), 0
+    for fold in range(needed):
+        held = (folds == fold) & of_judged
+        if _tells(labels, held):
+            plan[held] = number
+            number += 1
+    return plan
+
+
+def _tells(labels: ObservedLabels, held: NDArray[np.bool_]) -> bool:
+    """Whether there are likes to rank by what remains."""
+    remaining = np.bincount(labels.rows[~held], minlength=labels.shape[0])
+    likes = labels.values == 1
+    return bool((likes & ~held).any() and (remaining[labels.rows[likes & held]] > 0).any())

@@ -132,6 +132,12 @@ def fit_lists(
     if run.keeps_threshold:
         return result
     run.stage("choosing the threshold")
+    if choice.trial is None and (plan != NEVER).any() and not run.checkpoint.stopping():
+        # The given λ, in units of the largest singular value; with twice that nothing is left.
+        found, penalty = result.chosen.fit, result.chosen.penalties.trace
+        fraction = penalty / (penalty + found.singular_values[0]) if found.rank else 2.0
+        known = replace(choice, fraction=fraction, columns=found.n_iter)
+        choice = ListChoice(ratings, choice.settings, {}, request.rank, run, place).again(plan, known)
     threshold, value = threshold_of(result, ratings, metric, choice, request.how, rng, run.held_out)
     return replace(result, chosen=replace(result.chosen, threshold=threshold, held_out_metric=value))
 
@@ -185,17 +191,23 @@ def chosen_by(
     place: Any,
 ) -> Choice:
     """The settings, and λ as a fraction of the largest singular value, by what the plan holds out."""
-    few = sample_of_users(ratings.labels, ENOUGH_RATINGS, rng)
-    near = None
+    few, checkpoint = sample_of_users(ratings.labels, ENOUGH_RATINGS, rng), run.checkpoint.part("lists")
+    near, before = None, checkpoint.last()
+    everything = ListChoice(ratings, request.settings, request.axes, request.rank, run, place)
     if few is not None:
         # A sample of the users chooses the settings, and all of them λ, which depends on how many they are.
         sampled = ratings.of_users(few)
         part = ranking_plan(sampled.labels, request.how, rng)
-        near = ListChoice(sampled, request.settings, request.axes, request.rank, run, place).choose(part)
-    everything = ListChoice(ratings, request.settings, request.axes, request.rank, run, place)
+        if before is None:
+            near = ListChoice(sampled, request.settings, request.axes, request.rank, run, place).choose(part)
+    if before is not None:
+        return everything.again(plan, Choice.of(before))
     found = everything.choose(plan, near)
-    before = () if near is None else near.candidates
-    return replace(found, candidates=(*before, *found.candidates))
+    if near is not None and found.trial is not None:
+        found = replace(found, candidates=(*near.candidates, *found.candidates))
+    if found.trial is not None and not checkpoint.stopping():
+        checkpoint.snapshot(found.state(), at_once=True)
+    return found
 
 
 # -- the threshold of decisions ----------------------------------------------------------------------------
@@ -246,7 +258,7 @@ def threshold_of(
 
 def _factors_of_fold(fold: Any, fraction: float, cap: int, settings: ListSettings) -> UserItemFactors:
     penalty = fraction * float(fold.spectrum.values[0])
-    count = min(max(fold.spectrum.count_above(penalty), 1), cap)
+    count = min(fold.spectrum.count_above(penalty), cap)
     values, V = right_vectors(fold.R, fold.spectrum, count)
     found = SoftThreshold(fold.R.times(V), values, V, penalty, 0.0, 0.0)
     factors = factors_of(fold.R, found, settings)

@@ -2,13 +2,12 @@
 
 const PENALTIES = {
   trace: "trace penalty λ", ridge: "ridge penalty λ₂", intercept: "intercept penalty κ", count_weighting: "count weighting",
-  silence_weight: "weight of silence", dislike_weight: "weight of a dislike", confidence: "confidence",
 };
 
 function showCandidates(fit) {
   const tried = fit.candidates.map((one, at) => ({
     ...Object.fromEntries(Object.keys(PENALTIES).map((key) => [key, toNumber(one[key])])),
-    metric: toNumber(one.metric), loss: toNumber(one.loss), rank: toNumber(one.rank), folds: one.folds, order: at + 1,
+    lists: one.lists, metric: toNumber(one.metric), loss: toNumber(one.loss), rank: toNumber(one.rank), folds: one.folds, order: at + 1,
   }));
   if (!tried.length) {
     byId("candidates-part").hidden = true;
@@ -29,17 +28,18 @@ function showCandidates(fit) {
   else byId("search-part").hidden = true;
   // A penalty that is 0 throughout, and another choice that never differs, would say nothing.
   const columns = Object.keys(PENALTIES).filter((key, at) => varied.includes(key) || (at < 3 && winner[key] !== 0));
-  const headings = ["try", `held-out ${criterion.metric}`, "held-out loss", ...columns.map((key) => PENALTIES[key]), "mean rank", "folds"];
+  const ofLists = winner.lists === null ? [] : ["lists"];
+  const headings = ["try", `held-out ${criterion.metric}`, "held-out loss", ...columns.map((key) => PENALTIES[key]), ...ofLists.map(() => "settings"), "mean rank", "folds"];
   const body = table(byId("candidates"), headings, [winner, ...others].map((one) => [
     one === winner ? "chosen" : String(one.order), fixed(one.metric), short(one.loss, 5),
-    ...columns.map((key) => short(one[key])), short(one.rank), String(one.folds),
+    ...columns.map((key) => short(one[key])), ...ofLists.map((key) => one[key]), short(one.rank), String(one.folds),
   ]));
   body.firstChild.classList.add("winner");
   wholeRows(byId("candidates").parentNode);
 }
 
 function sameChoice(one, other) {
-  return Object.keys(PENALTIES).every((key) => Object.is(one[key], other[key]));
+  return one.lists === other.lists && Object.keys(PENALTIES).every((key) => Object.is(one[key], other[key]));
 }
 
 function showSearch(tried, winner, varied, metric) {
@@ -62,7 +62,7 @@ function drawSearch(width, tried, winner, key, metric) {
   const top = heights[heights.length - 1], far = top - 4 * (top - heights[heights.length >> 1]);
   const lowest = Math.min(...heights.filter((height) => height >= far), winner.metric), margin = (top - lowest) * 0.12 || 0.01;
   const outside = tried.some((one) => one.metric < lowest);
-  const told = (one) => `${one === winner ? "chosen: " : ""}${metric} ${fixed(one.metric)}, λ ${short(one.trace)}, λ₂ ${short(one.ridge)}, κ ${short(one.intercept)}`;
+  const told = (one) => `${one === winner ? "chosen: " : ""}${metric} ${fixed(one.metric)}, λ ${short(one.trace)}, λ₂ ${short(one.ridge)}, κ ${short(one.intercept)}${one.lists === null ? "" : `, ${one.lists}`}`;
   const dot = (one, size) => [place(one[key]), one.metric, size, one.metric < lowest, told(one)];
   const chart = lineChart(width, {
     series: [{ points: [], color: "blue", dots: tried.filter((one) => one !== winner).map((one) => dot(one, 4)) }], height: 260,
