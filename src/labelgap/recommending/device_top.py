@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 
 from labelgap import kernels
 from labelgap._types import Floats
-from labelgap.recommending.top_items import ScoredItems, Seen, UserItemFactors, score_rows, top_items
+from labelgap.recommending.top_items import (
+    ScoredItems,
+    Seen,
+    UserItemFactors,
+    ready_to_gather,
+    score_rows,
+    top_items,
+)
 
 
 def top_items_on(
@@ -30,8 +37,9 @@ def top_items_on(
         return top_items(factors, n, seen)
     most = min(n, len(factors.items))
     left_out = None if seen is None else (np.asarray(seen.indptr), np.asarray(seen.indices))
+    exactly = ready_to_gather(factors)
     for rows, indptr, found in search.tiles(factors.users, most, left_out):
-        exact = score_rows(factors._replace(users=factors.users[rows]), indptr, found)
+        exact = score_rows(exactly._replace(users=exactly.users[rows]), indptr, found)
         kernels.top.sort_rows(indptr, found, exact)
         kernels.top.write_best(*ScoredItems(indptr, found, exact), items[rows], scores[rows])
     return items, scores

@@ -25,6 +25,8 @@ BLOCK = 128
 # Blocks that are looked at beyond the n that would do without rounding, and what their number grows by for
 # users whom these do not settle.
 _MORE_BLOCKS, _GROWTH = 6, 4
+# Factors up to which a tile of a fused sweep fits the fast memory of a GPU; more go through matrix products.
+_FUSED_FACTORS = 128
 # Scores from here on could overflow in single precision.
 _LARGEST_SINGLE = 1e30
 # Relative rounding of the factors in the sweep: TF32 has 10 bits after the first one.
@@ -127,7 +129,7 @@ class TopSearch:
 
     def maxima(self, users: Tensor) -> Tensor:
         """The largest score of every block of items, users x blocks, in the precision of TF32."""
-        if runs_triton(users) and users.shape[1] <= 256:
+        if runs_triton(users) and users.shape[1] <= _FUSED_FACTORS:
             from labelgap.kernels.gpu import triton_top
 
             return triton_top.block_maxima(users, self.items, self.intercept)
@@ -142,7 +144,7 @@ class TopSearch:
 
     def _scores(self, users: Tensor, blocks: Tensor) -> Tensor:
         """The scores of the items of some blocks of each user, users x (blocks · BLOCK)."""
-        if runs_triton(users) and users.shape[1] <= 256:
+        if runs_triton(users) and users.shape[1] <= _FUSED_FACTORS:
             from labelgap.kernels.gpu import triton_top
 
             return triton_top.scores_of_blocks(users, self.items, self.intercept, blocks)
