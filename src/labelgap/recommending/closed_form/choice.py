@@ -184,9 +184,11 @@ class Trial:
             return new
         known = map_in_order(lambda fold: self._known(fold, columns), self.folds)
         for fraction in self.fractions:
-            if self.over or not all(
+            there = all(
                 enough or fraction * float(values[0]) >= float(values[-1]) for values, _, enough in known
-            ):
+            )
+            # Where all values are nearly equal, the largest λ is judged by those that are known.
+            if self.over or (self.judged and not there):
                 break
             counts = tuple(_above(values, fraction * float(values[0])) for values, _, _ in known)
             before = self.judged.get(fraction)
