@@ -28,7 +28,7 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train, path = folder / "train.csv", folder / "films.labelgap"
     run(f"split {FOLDER}/u.data --how time --train {train} --held-out {folder}/held_out.csv")
     tables = f"--items {FOLDER}/u.item --users {FOLDER}/u.user --unobserved negative"
-    run(f"fit {train} --positive 4 --trace-penalty 0.0013 --threshold train -q {tables} --out {path}")
+    run(f"fit {train} --positive 4 --trace-penalty 1 --threshold train -q {tables} --out {path}")
     return path
 
 
@@ -78,7 +78,7 @@ def test_a_split_of_texts_with_dates_and_other_encodings(recwarn: pytest.Warning
     assert held["timestamp"].tolist() == [f"2024-05-{day}T00:00:00" for day in range(17, 21)]
     assert held.columns.tolist() == ["user", "item", "timestamp"]
     # The header says that these are ratings.
-    run("fit train.csv --unobserved negative --trace-penalty 0.0013 --threshold train -q")
+    run("fit train.csv --unobserved negative --trace-penalty 1 --threshold train -q")
     given = ["2024-05-31T14:00:00+02:00", "20240301", "2999-01-01", "2024-05-30"]
     times = "".join(f"{user},{user},3,{time}\n" for user, time in enumerate(given))
     Path("times.csv").write_text(f"user,item,value,timestamp\n{times}")

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from labelgap import kernels
 from labelgap._types import Floats
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.sampled import sample_of_users
-from labelgap.kernels.entries import csr_product
 from labelgap.labels import ObservedLabels
 from labelgap.labels.unobserved import draw_unobserved
 from labelgap.metrics import LinearFractional
@@ -329,4 +329,6 @@ def factors_of_items(
 
 
 def _product(labels: ObservedLabels, entries: Floats, M: Array) -> Floats:
-    return np.asarray(csr_product(labels.indptr, labels.indices, entries, np.ascontiguousarray(M)))
+    return np.asarray(
+        kernels.entries.csr_product(labels.indptr, labels.indices, entries, np.ascontiguousarray(M))
+    )

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from labelgap import kernels
 from labelgap._types import Floats
-from labelgap.kernels.entries import csr_product
 from labelgap.recommending.closed_form.settings import ListSettings, Ratings, entries_of
 from labelgap.solvers.linalg import wide_product
 
@@ -59,12 +59,12 @@ class ScaledLikes:
 
     def times(self, V: Any) -> Any:
         """``R V``, in the precision of V."""
-        return csr_product(*self._rows, V)
+        return kernels.entries.csr_product(*self._rows, V)
 
     def transposed_times(self, U: Any) -> Any:
         """``Rᵀ U``."""
         indptr, indices, order = self._columns
-        return csr_product(indptr, indices, self._rows[2], U, order=order)
+        return kernels.entries.csr_product(indptr, indices, self._rows[2], U, order=order)
 
     def normal(self, V: Any) -> Any:
         """``RᵀR V``, or ``R Rᵀ V`` where R has fewer rows than columns."""
@@ -78,7 +78,7 @@ class ScaledLikes:
         """Some rows of ``R V``."""
         indptr, indices, data = self._rows
         some = sp.csr_array((data, indices, indptr), shape=self.shape)[users]
-        return csr_product(some.indptr, some.indices, some.data, V)
+        return kernels.entries.csr_product(some.indptr, some.indices, some.data, V)
 
 
 def count_scale(counts: Floats, power: float) -> Floats:
