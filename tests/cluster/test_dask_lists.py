@@ -122,6 +122,15 @@ def test_a_sample_of_the_users_chooses(client: Any, monkeypatch: pytest.MonkeyPa
     assert model.candidates_metric == "NDCG@20"
 
 
+def test_a_sample_has_likes_and_no_rank_is_a_model_too(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_fit, "ENOUGH_RATINGS", 1e-3)
+    ratings = plays()
+    model = DaskRecommender(client=client, **{**GIVEN, "trace_penalty": 1e3}).fit(partitioned(ratings))
+    assert model.rank_ == 0
+    assert model.relative_gap_ <= 1e-6
+    assert np.all(scores(model.to_local(), ratings) == -1)
+
+
 def test_products_over_partitions_are_those_of_all_rows(client: Any) -> None:
     import dask.dataframe as dd
 

@@ -123,7 +123,11 @@ def fit_lists_on_cluster(
 def _sample(rounds: Rounds, n_items: int, n_ratings: int, rng: np.random.RandomState) -> Ratings:
     """The ratings of users drawn at random who have enough together, or of all where there are not many."""
     share = 1.0 if n_ratings <= 2 * ENOUGH_RATINGS else ENOUGH_RATINGS / n_ratings
-    pieces: list[Any] = rounds.each_of(some_users, int(rng.randint(2**31 - 1)), share)
+    seed, pieces = int(rng.randint(2**31 - 1)), list[Any]()
+    # Where a few users have most of the ratings, there may be none among those that were drawn.
+    while not any(np.any(labels.values == 1) for _, labels in pieces):
+        pieces = rounds.each_of(some_users, seed, share)
+        share *= 2
     labels = stacked([labels for _, labels in pieces], n_items)
     # In an order that does not depend on the partitions.
     order = np.argsort(np.concatenate([row_ids for row_ids, _ in pieces]), kind="stable")
