@@ -19,9 +19,8 @@ from labelgap.distributed.rating_inputs import RatingColumns, read_cluster_ratin
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, UnknownNameError
 from labelgap.recommending.closed_form.matrix import ScaledLikes
 from labelgap.recommending.closed_form.settings import ListSettings, Ratings
-from labelgap.solvers.loop import Checkpoint
 
-GIVEN = {"unobserved": "negative", "positive": 3, "trace_penalty": 0.4, "tol": 1e-6, "random_state": 0}
+GIVEN = {"unobserved": "negative", "positive": 3, "trace_penalty": 0.4, "tol": 1e-6, "threshold": "train"}
 OTHERS = {"count_powers": (0.5, 0.25), "leave_one_out": True, "dislike_value": 0.5, "value_power": 0.5}
 
 
@@ -95,16 +94,25 @@ def test_likes_alone_and_settings_that_are_chosen(client: Any) -> None:
     assert_allclose(scores(local, likes), scores(one, likes), atol=0.02)
 
 
+def test_the_threshold_of_a_given_penalty_is_for_held_out_ratings(client: Any) -> None:
+    ratings, options = lines(200, 25), {**GIVEN, "positive": 4, "threshold": "cross-fit", "random_state": 0}
+    model = DaskRecommender(client=client, **options).fit(partitioned(ratings))
+    one = Recommender(**options).fit(ratings)
+    # Folds are others, since users are in another order.
+    assert model.held_out_metric_ == pytest.approx(one.held_out_metric_, abs=0.03)
+    assert model.threshold_ == pytest.approx(one.threshold_, abs=0.15)
+
+
 def test_a_sample_of_the_users_chooses(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """λ as a fraction of the largest singular value is that of the sample; all users are fitted."""
     seen: list[Ratings] = []
-    chosen_by = list_fit.chosen_by
+    chosen_of = list_fit.chosen_of
 
     def note(ratings: Ratings, *rest: Any) -> Any:
         seen.append(ratings)
-        return chosen_by(ratings, *rest)
+        return chosen_of(ratings, *rest)
 
-    monkeypatch.setattr(list_fit, "chosen_by", note)
+    monkeypatch.setattr(list_fit, "chosen_of", note)
     monkeypatch.setattr(list_fit, "ENOUGH_RATINGS", 500)
     ratings = lines(300, 20)
     options = {"unobserved": "negative", "positive": 4, "random_state": 0, "client": client}
@@ -146,7 +154,7 @@ def test_products_over_partitions_are_those_of_all_rows(client: Any) -> None:
     total, n_likes = rounds.sum(sum_of_likes)
     assert total / n_likes == pytest.approx(local.mean_like_)
     weighing = Weighing(settings, local.mean_like_, rounds.sum(item_counts, settings, local.mean_like_))
-    there = ClusterLikes(rounds, weighing, (40, 12), Checkpoint())
+    there = ClusterLikes(rounds, weighing, (40, 12))
     assert there.squares == pytest.approx(R.squares)
     V = np.random.default_rng(0).standard_normal((12, 130))
     assert_allclose(there.normal(V)[order], R.transposed_times(R.times(V[order])), atol=1e-12)

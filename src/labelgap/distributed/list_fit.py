@@ -27,19 +27,17 @@ from labelgap.distributed.partial_models import stacked, with_users
 from labelgap.distributed.rounds import Rounds
 from labelgap.estimators.recommender import Recommender
 from labelgap.fitting.run import FitRun
-from labelgap.recommending.closed_form.choice import Choice, ranking_plan
 from labelgap.recommending.closed_form.fit import (
     ENOUGH_RATINGS,
     ListFit,
-    chosen_by,
+    chosen_of,
     decomposed,
-    threshold_of,
+    with_threshold,
 )
 from labelgap.recommending.closed_form.machines import place_for
 from labelgap.recommending.closed_form.matrix import count_scale
 from labelgap.recommending.closed_form.settings import Ratings
 from labelgap.solvers.linalg import leading_eigenvectors, wide_product
-from labelgap.solvers.loop import Checkpoint, Stopped
 from labelgap.solvers.soft_threshold import ACCURACY, SoftThreshold, orthonormal, with_gap
 
 # Vectors that are sent in one round.
@@ -49,11 +47,8 @@ _TOGETHER = 128
 class ClusterLikes:
     """R, whose rows are on the cluster: it is known by its products ``RᵀR V``."""
 
-    def __init__(
-        self, rounds: Rounds, weighing: Weighing, shape: tuple[int, int], checkpoint: Checkpoint
-    ) -> None:
-        self._rounds, self._checkpoint = rounds, checkpoint
-        self._weighing = rounds.keep(weighing)
+    def __init__(self, rounds: Rounds, weighing: Weighing, shape: tuple[int, int]) -> None:
+        self._rounds, self._weighing = rounds, rounds.keep(weighing)
         # With rows of zeros, which change nothing, the side of the items is the shorter one.
         self.shape = (max(shape), shape[1])
         self.squares = float(rounds.sum(squares, self._weighing))
@@ -66,8 +61,6 @@ class ClusterLikes:
         """``RᵀR V``, in the precision of V."""
         found = [np.zeros((len(V), 0), dtype=V.dtype)]
         for start in range(0, V.shape[1], _TOGETHER):
-            if self._checkpoint.stopping():
-                raise Stopped
             block = np.ascontiguousarray(V[:, start : start + _TOGETHER])
             found.append(self._rounds.sum(normal, self._weighing, block))
         return np.hstack(found)
@@ -101,23 +94,20 @@ def fit_lists_on_cluster(
     """
     rng = check_random_state(run.random_state)
     sample = _sample(rounds, shape[1], n_ratings, rng)
-    request = template._list_request(sample)
-    choice = Choice(request.settings, 0.0)
-    if request.axes or request.trace_penalty is None:
-        run.stage("choosing what lists are made by")
+    request, place = template._list_request(sample), place_for(template.device, sample)
+    if sample.labels.shape[0] < shape[0]:
         run.say(f"{sample.labels.shape[0]} of {shape[0]} users choose")
-        plan = ranking_plan(sample.labels, request.how, rng)
-        choice = chosen_by(sample, request, run, plan, rng, place_for(template.device, sample))
+    choice, plan = chosen_of(sample, request, run, rng, place)
     run.stage("fitting all ratings")
     total, n_likes = rounds.sum(sum_of_likes)
     mean = total / n_likes
     weighing = Weighing(choice.settings, mean, rounds.sum(item_counts, choice.settings, mean))
-    R = ClusterLikes(rounds, weighing, shape, run.checkpoint)
+    R = ClusterLikes(rounds, weighing, shape)
     fitted = decomposed(R, mean, choice, request, run, certify=certified_by_products)
-    run.stage("choosing the threshold")
     few = with_users(fitted, sample)
-    threshold, value = threshold_of(few, sample, template.metric_, choice, request.how, rng, run.held_out)
-    return replace(fitted, chosen=replace(fitted.chosen, threshold=threshold, held_out_metric=value))
+    decided = with_threshold(few, sample, request, template.metric_, run, rng, choice, plan, place).chosen
+    chosen = replace(fitted.chosen, threshold=decided.threshold, held_out_metric=decided.held_out_metric)
+    return replace(fitted, chosen=chosen)
 
 
 def _sample(rounds: Rounds, n_items: int, n_ratings: int, rng: np.random.RandomState) -> Ratings:

@@ -58,8 +58,7 @@ class DaskRecommender(OnCluster):
     sample of the users, who have about a million ratings together (all users, if these have at most twice as
     many): the settings, and λ as a fraction of the largest singular value of R. The fit to all users has this
     fraction of its own largest singular value. θ is the threshold of the sample, for pairs without a rating
-    and for the ratings that were held out to choose λ; for all of its ratings where λ is given or
-    ``threshold="train"``.
+    and for ratings that are held out (all ratings under ``threshold="train"``).
 
     Parameters
     ----------

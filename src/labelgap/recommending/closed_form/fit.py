@@ -118,27 +118,51 @@ def fit_lists(
     and ``keeps`` are settings that are not chosen again.
     """
     rng = check_random_state(run.random_state)
-    plan = np.full(ratings.labels.n_observed, NEVER, dtype=np.int8)
-    choice = keeps or Choice(request.settings, 0.0)
-    if keeps is None and (request.axes or request.trace_penalty is None or request.how != "train"):
-        plan = ranking_plan(ratings.labels, request.how, rng)
-    if keeps is None and (request.axes or request.trace_penalty is None):
-        run.stage("choosing what lists are made by")
-        choice = chosen_by(ratings, request, run, plan, rng, place)
+    choice, plan = (keeps, None) if keeps is not None else chosen_of(ratings, request, run, rng, place)
     run.stage("fitting all ratings")
     mean = mean_value(ratings.labels)
     R = place(ratings, choice.settings, mean)
     result = decomposed(R, mean, choice, request, run, start=None if start is None else start(R))
     if run.keeps_threshold:
         return result
+    return with_threshold(result, ratings, request, metric, run, rng, choice, plan, place)
+
+
+def chosen_of(
+    ratings: Ratings, request: ListRequest, run: FitRun, rng: np.random.RandomState, place: Any
+) -> tuple[Choice, NDArray[np.int8] | None]:
+    """What is chosen, and the fold that each rating is held out in; None where none is."""
+    chooses = bool(request.axes) or request.trace_penalty is None
+    if not chooses and request.how == "train":
+        return Choice(request.settings, 0.0), None
+    plan = ranking_plan(ratings.labels, request.how, rng)
+    if not chooses:
+        return Choice(request.settings, 0.0), plan
+    run.stage("choosing what lists are made by")
+    return _chosen(ratings, request, run, plan, rng, place), plan
+
+
+def with_threshold(
+    result: ListFit,
+    ratings: Ratings,
+    request: ListRequest,
+    metric: LinearFractional,
+    run: FitRun,
+    rng: np.random.RandomState,
+    choice: Choice,
+    plan: NDArray[np.int8] | None,
+    place: Any,
+) -> ListFit:
+    """The fit with its threshold, and the metric of that where ratings are held out."""
     run.stage("choosing the threshold")
-    if choice.trial is None and (plan != NEVER).any() and not run.checkpoint.stopping():
+    there_is_time = choice.trial is None and not run.checkpoint.stopping()
+    if there_is_time and plan is not None and (plan != NEVER).any():
         # The given λ, in units of the largest singular value; with twice that nothing is left.
         found, penalty = result.chosen.fit, result.chosen.penalties.trace
         fraction = penalty / (penalty + found.singular_values[0]) if found.rank else 2.0
         known = replace(choice, fraction=fraction, columns=found.n_iter)
         choice = ListChoice(ratings, choice.settings, {}, request.rank, run, place).again(plan, known)
-    threshold, value = threshold_of(result, ratings, metric, choice, request.how, rng, run.held_out)
+    threshold, value = _threshold(result, ratings, metric, choice, request.how, rng, run.held_out)
     return replace(result, chosen=replace(result.chosen, threshold=threshold, held_out_metric=value))
 
 
@@ -182,7 +206,7 @@ def decomposed(
     return ListFit(choice.settings, mean, factors, chosen)
 
 
-def chosen_by(
+def _chosen(
     ratings: Ratings,
     request: ListRequest,
     run: FitRun,
@@ -213,7 +237,7 @@ def chosen_by(
 # -- the threshold of decisions ----------------------------------------------------------------------------
 
 
-def threshold_of(
+def _threshold(
     fitted: ListFit,
     ratings: Ratings,
     metric: LinearFractional,
