@@ -53,8 +53,8 @@ class ClusterLikes:
         self.shape = (max(shape), shape[1])
         self.squares = float(rounds.sum(squares, self._weighing))
         self.example = np.zeros(0, dtype=np.float32)
-        # Users are not here, and nobody has features.
-        self.user_scale, self.feature_lengths = np.zeros(0), (0.0, 0.0)
+        # Users are not here.
+        self.user_scale = np.zeros(0)
         self.item_scale = count_scale(weighing.item_counts, weighing.settings.item_power)
 
     def normal(self, V: Floats) -> Floats:

@@ -41,7 +41,6 @@ from labelgap.recommending.closed_form.fit import ListFit, ListRequest, fit_list
 from labelgap.recommending.closed_form.machines import place_for
 from labelgap.recommending.closed_form.settings import (
     DISLIKES,
-    FEATURES,
     POWERS,
     VALUE_POWERS,
     ListSettings,
@@ -166,8 +165,7 @@ class RecommenderChoice:
     def _list_settings(self, ratings: Ratings) -> tuple[ListSettings, dict[str, tuple[Any, ...]]]:
         """The settings to begin with, and what is chosen of them."""
         labels = ratings.labels
-        featured = ratings.user_features is not None or ratings.item_features is not None
-        axes: dict[str, tuple[Any, ...]] = {"feature_weight": FEATURES} if featured else {}
+        axes: dict[str, tuple[Any, ...]] = {}
         first = ListSettings()
         if self.count_powers == "auto":
             axes |= {"user_power": POWERS, "item_power": POWERS}

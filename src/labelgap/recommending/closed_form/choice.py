@@ -4,7 +4,7 @@ One like in ten is held out, in as many folds as it takes to have enough of them
 with many in one. A :class:`Trial` has one R for each fold, and one decomposition of it is judged at every λ
 from the largest on, with and without leaving one out. All powers are tried with few singular values, the
 better ones with more, and the best one with as many as pay (successive halving). Values of dislikes and of
-repeated likes, and the weight of features, are compared at the best powers.
+repeated likes are compared at the best powers.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ class _Fold:
     def ranks(self, V: Array, values: Array, penalty: float, divides: tuple[bool, ...]) -> list[Any]:
         """The rank of each held-out like at this λ, with items' scores divided by ``1 − h_j`` or not."""
         kept = like(1.0 - penalty / values, V)
-        items = V[: len(self.R.item_scale)] / like(self.R.item_scale, V)[:, None]
+        items = V / like(self.R.item_scale, V)[:, None]
         scores = np.asarray(host(wide_product(self.R.some_times(self.busy, V * kept), items.T)), np.float32)
-        others = np.asarray(host(1.0 - own_parts(V, kept))[: len(items)], np.float32)
+        others = np.asarray(host(1.0 - own_parts(V, kept)), np.float32)
         found = [_ranks(scores.copy() if True in divides else scores, self.seen, self.held)] * (
             False in divides
         )
@@ -345,7 +345,7 @@ class ListChoice:
             columns *= _GROWTH
             self._extend(trials, columns)
         best = max(trials, key=lambda trial: trial.best.ndcg)
-        for name in ("dislike_value", "value_power", "feature_weight"):
+        for name in ("dislike_value", "value_power"):
             others = [value for value in self._values(name) if value != getattr(best.settings, name)]
             beside = [self._trial(best.settings._replace(**{name: value}), divides) for value in others]
             best = max([best, *self._extend(beside, columns)], key=lambda trial: trial.best.ndcg)

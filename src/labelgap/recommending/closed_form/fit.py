@@ -42,6 +42,8 @@ ENOUGH_RATINGS = 1_000_000
 """Ratings that choose the settings; users who have more than twice as many together are sampled."""
 # The dimension of the first Krylov space, where nothing says how many singular values are wanted.
 _COLUMNS = 256
+# Penalties that features are compared at; the column of one feature has the norm 1.
+_RIDGES = tuple(10.0**power for power in np.arange(-3.0, 2.5, 0.5))
 # Pairs without a rating that the threshold is chosen on, at most.
 _MOST_SILENT = 200_000
 
@@ -70,9 +72,9 @@ class ListFactors(NamedTuple):
     """A like of value x of the item j adds ``2 x w_j (1 − λ/σ) v_j`` to the user's factors, where v_j are
     those of the item."""
     user_features: Floats
-    """Users' factors by features, for a user whose ratings count as one."""
+    """What features make the factors of users without ratings."""
     item_features: Floats
-    """Right vectors by features."""
+    """The same for items."""
 
 
 @dataclass(frozen=True)
@@ -87,19 +89,53 @@ class ListFit:
 
 def factors_of(R: Any, found: SoftThreshold, settings: ListSettings) -> ListFactors:
     """Factors whose products estimate the entries of X: 1 for a like and −1 for none, less the intercept."""
-    n, n_items = len(R.user_scale), len(R.item_scale)
-    V, image, kept = found.right, found.image, like(found.kept, found.right)
-    other = 1.0 - own_parts(V, kept)[:n_items] if settings.leave_one_out else np.ones(n_items)
-    other, values = np.asarray(host(other), dtype=np.float64), like(found.values, V)
-    of_users = host(2.0 * image[:n] * kept) / R.user_scale[:, None]
-    of_items = host(V[:n_items]) / (R.item_scale * other)[:, None]
+    V, kept = found.right, like(found.kept, found.right)
+    other = np.ones(len(R.item_scale))
+    if settings.leave_one_out:
+        other = np.asarray(host(1.0 - own_parts(V, kept)), dtype=np.float64)
+    of_users = host(2.0 * found.image * kept) / R.user_scale[:, None]
+    of_items = host(V) / (R.item_scale * other)[:, None]
+    nothing = np.zeros((0, V.shape[1]))
     return ListFactors(
         np.ascontiguousarray(of_users, dtype=np.float64),
         np.ascontiguousarray(of_items, dtype=np.float64),
         R.item_scale**2 * other,
-        np.asarray(host(2.0 * V[n_items:] * kept), dtype=np.float64) * R.feature_lengths[0],
-        np.asarray(host(image[n:] / values**2), dtype=np.float64) * R.feature_lengths[1],
+        nothing,
+        nothing,
     )
+
+
+def with_features(result: ListFit, ratings: Ratings, item_scale: Floats) -> ListFit:
+    """The fit with factors of users and items without ratings, by their features."""
+    factors, fit = result.factors, result.chosen.fit
+    users, items = ratings.user_features, ratings.item_features
+    if users is not None:
+        rated = ratings.labels.row_counts() > 0
+        of_features = by_features(users, factors.users, rated, np.ones(fit.rank))
+        factors.users[~rated] = users[~rated] @ of_features
+        factors = factors._replace(user_features=of_features)
+    if items is not None:
+        rated = ratings.labels.label_counts() > 0
+        right = factors.items * (factors.item_weights / item_scale)[:, None]
+        of_features = by_features(items, right, rated, fit.singular_values)
+        factors.items[~rated] = items[~rated] @ of_features
+        factors = factors._replace(item_features=of_features)
+    return replace(result, factors=factors)
+
+
+def by_features(features: Any, vectors: Floats, known: NDArray[np.bool_], importance: Floats) -> Floats:
+    """Linear functions of the features that come near the vectors that are known, by a ridge regression.
+
+    Its penalty is chosen by leaving out one vector at a time; ``importance`` says how much a column counts.
+    """
+    # It takes long to import, and few have features.
+    from sklearn.linear_model import RidgeCV
+
+    if not vectors.shape[1] or not known.any():
+        return np.zeros((features.shape[1], vectors.shape[1]))
+    ridge = RidgeCV(_RIDGES, fit_intercept=False)
+    ridge.fit(features[known].toarray(), vectors[known] * importance)
+    return np.asarray(np.reshape(ridge.coef_, (-1, features.shape[1])).T / importance)
 
 
 def fit_lists(
@@ -123,6 +159,7 @@ def fit_lists(
     mean = mean_value(ratings.labels)
     R = place(ratings, choice.settings, mean)
     result = decomposed(R, mean, choice, request, run, start=None if start is None else start(R))
+    result = with_features(result, ratings, R.item_scale)
     if run.keeps_threshold:
         return result
     return with_threshold(result, ratings, request, metric, run, rng, choice, plan, place)
@@ -309,14 +346,13 @@ def _silent_pairs(labels: ObservedLabels, rng: np.random.RandomState) -> Observe
 def factors_of_users(
     ratings: Ratings, settings: ListSettings, mean: float, kept: Floats, factors: ListFactors
 ) -> Floats:
-    """The factors of users with these ratings of known items, and features: those that the fit gives them."""
+    """The factors of users with these ratings of known items, or without any with these features."""
     labels, entries = ratings.labels, entries_of(ratings, settings, mean)
     counts = np.bincount(labels.rows, np.abs(entries), labels.shape[0]).astype(np.float64)
     weighted = (2.0 * factors.item_weights)[:, None] * factors.items * kept
     found = _product(labels, entries, weighted)
     if ratings.user_features is not None and len(factors.user_features):
-        own = np.asarray(ratings.user_features @ factors.user_features)
-        found += own / count_scale(counts, settings.user_power)[:, None]
+        found[counts == 0] = ratings.user_features[counts == 0] @ factors.user_features
     return found
 
 
@@ -345,7 +381,7 @@ def factors_of_items(
     right = _product(by_column, entries[order], squared[:, None] * factors.users / (2.0 * kept * values**2))
     right *= item_scale[:, None]
     if ratings.item_features is not None and len(factors.item_features):
-        right += np.asarray(ratings.item_features @ factors.item_features)
+        right[counts == 0] = ratings.item_features[counts == 0] @ factors.item_features
     other = np.ones(labels.shape[1])
     if settings.leave_one_out:
         other -= np.minimum(own_parts(right, kept), 1.0 - penalty / values.max(initial=penalty))

@@ -1,4 +1,4 @@
-"""R: the likes divided by powers of the counts of users and items; features are more rows and columns."""
+"""R: the likes divided by powers of the counts of users and items."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLOCK_ENTRIES = 1 << 22
 
 
 class ScaledLikes:
-    """``R = D_u^(−a) X D_i^(−b)``. Features of users are its last columns, those of items its last rows.
+    """``R = D_u^(−a) X D_i^(−b)``.
 
     ``item_counts`` are those of all users where the ratings are those of some; these have no Gram matrix.
     """
@@ -41,10 +41,6 @@ class ScaledLikes:
         data = entries * np.repeat(self.user_scale, labels.row_counts())
         data *= self.item_scale[labels.indices]
         R = sp.csr_array((data, labels.indices, labels.indptr), shape=labels.shape)
-        # As long as the mean row, or column, of R.
-        squares = settings.feature_weight**2 * float(data @ data)
-        self.feature_lengths = tuple(float(np.sqrt(squares / max(size, 1))) for size in labels.shape[::-1])
-        R = _with_features(R, ratings.user_features, ratings.item_features, self.feature_lengths)
         self.shape: tuple[int, int] = R.shape
         self.squares = float(R.data @ R.data)
         self._rows = R.indptr, R.indices, R.data
@@ -90,17 +86,6 @@ def count_scale(counts: Floats, power: float) -> Floats:
     [1.0, 0.5]
     """
     return np.where(counts > 0, counts, 1.0) ** -power
-
-
-def _with_features(R: sp.csr_array, of_users: Any, of_items: Any, lengths: tuple[float, ...]) -> sp.csr_array:
-    """R beside the features: a feature of items is a row like that of a user who likes those that have it."""
-    if of_users is None and of_items is None:
-        return R
-    blocks: list[list[Any]] = [[R] if of_users is None else [R, lengths[0] * of_users]]
-    if of_items is not None:
-        row = lengths[1] * of_items.T
-        blocks.append([row] if of_users is None else [row, None])
-    return sp.csr_array(sp.block_array(blocks, format="csr"))
 
 
 def _gram(R: sp.csr_array) -> Floats:

@@ -16,7 +16,6 @@ POWERS = (0.0, 0.25, 0.5)
 DISLIKES = (0.0, 0.25, 0.5)
 """The values of a dislike that are compared. A disliked item was at least chosen to be rated."""
 VALUE_POWERS = (0.0, 0.5, 1.0)
-FEATURES = (1.0, 0.3, 3.0)
 # Values whose standard deviation is less than this fraction of their mean are taken for equal.
 _VARIED = 0.3
 
@@ -35,15 +34,13 @@ class ListSettings(NamedTuple):
     """The entry of X for a dislike."""
     value_power: float = 0.0
     """p: the entry for a like of value v is ``(v/v̄)^p``, where v̄ is the mean value of the likes."""
-    feature_weight: float = 1.0
-    """How long a feature is in R, in units of the mean length of its rows, or columns."""
 
     def __str__(self) -> str:
         said = [f"powers {self.user_power:g} and {self.item_power:g}"]
         said += ["leave one out"] * self.leave_one_out
         others = {"a dislike": self.dislike_value, "value power": self.value_power}
         said += [f"{name} {value:g}" for name, value in others.items() if value]
-        return ", ".join(said + [f"features {self.feature_weight:g}"] * (self.feature_weight != 1.0))
+        return ", ".join(said)
 
 
 class Ratings(NamedTuple):
