@@ -384,7 +384,9 @@ def factors_of_items(
         right[counts == 0] = ratings.item_features[counts == 0] @ factors.item_features
     other = np.ones(labels.shape[1])
     if settings.leave_one_out:
-        other -= np.minimum(own_parts(right, kept), 1.0 - penalty / values.max(initial=penalty))
+        own = np.minimum(own_parts(right, kept), 1.0 - penalty / values.max(initial=penalty))
+        # Without a like nothing is its own.
+        other = np.where(counts > 0, 1.0 - own, 1.0)
     return right / (item_scale * other)[:, None], item_scale**2 * other
 
 
