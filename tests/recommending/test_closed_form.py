@@ -258,6 +258,20 @@ def test_features_place_users_and_items_without_ratings(name: str, shape: tuple[
         assert twins.decision_function(user, item) == pytest.approx(model.decision_function(*like), abs=tight)
 
 
+def test_features_stand_for_ratings_that_count_nothing() -> None:
+    users, items, values = ratings()
+    # Of the value 0, the dislikes of a user with nothing else say no more than silence.
+    values[np.array(users) == 4] = 1
+    rows = features_of(range(25), 3, 1)
+    model = Recommender(positive=5, **GIVEN).fit((users, items, values), user_features=rows)
+    theirs = np.array(users) == 4
+    more = (["twin"] * theirs.sum(), *part_of((items, values), theirs))
+    later, names = model.fold_in(more, user_features={"twin": rows[4]}), list(model.item_ids_)
+    known = model.decision_function(4, names)
+    assert np.ptp(known) > 1e-3
+    np.testing.assert_allclose(later.decision_function("twin", names), known, atol=1e-9)
+
+
 def test_ratings_lose_their_weight_with_time() -> None:
     users, items, values = ratings()
     times = np.random.default_rng(5).integers(0, 40, len(users))

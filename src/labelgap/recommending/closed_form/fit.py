@@ -106,16 +106,17 @@ def factors_of(R: Any, found: SoftThreshold, settings: ListSettings) -> ListFact
 
 
 def with_features(result: ListFit, ratings: Ratings, item_scale: Floats) -> ListFit:
-    """The fit with factors of users and items without ratings, by their features."""
-    factors, fit = result.factors, result.chosen.fit
+    """The fit with factors of users and items without ratings that count, by their features."""
+    factors, fit, labels = result.factors, result.chosen.fit, ratings.labels
+    counted = entries_of(ratings, result.settings, result.mean_value) != 0
     users, items = ratings.user_features, ratings.item_features
     if users is not None:
-        rated = ratings.labels.row_counts() > 0
+        rated = np.bincount(labels.rows[counted], minlength=labels.shape[0]) > 0
         of_features = by_features(users, factors.users, rated, np.ones(fit.rank))
         factors.users[~rated] = users[~rated] @ of_features
         factors = factors._replace(user_features=of_features)
     if items is not None:
-        rated = ratings.labels.label_counts() > 0
+        rated = np.bincount(labels.indices[counted], minlength=labels.shape[1]) > 0
         right = factors.items * (factors.item_weights / item_scale)[:, None]
         of_features = by_features(items, right, rated, fit.singular_values)
         factors.items[~rated] = items[~rated] @ of_features
