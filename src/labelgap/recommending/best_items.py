@@ -375,7 +375,7 @@ class ItemsChosen(FactorModel):
         else:
             found, scores = top_items_on(place, factors, wanted, seen)
         if weight:
-            own = factors.items - self._shared_item_factor()
+            own = self._item_directions(slice(None) if kept is None else kept)
             found, scores = _diverse(found, scores, own, n, weight)
         if kept is not None and len(kept):
             found = np.where(found >= 0, kept[found], -1)

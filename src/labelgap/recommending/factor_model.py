@@ -70,6 +70,7 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
     """Which users were folded in with that mean and penalty; None for nobody."""
     item_titles_: dict[Any, str] | None = None
     """Titles of items by id, for people; None without titles."""
+    singular_values_: Floats
     loss_: Loss
     metric_: LinearFractional
     threshold_: float
@@ -114,6 +115,12 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         """The part of v that all items share: ``u · shared`` is a user's intercept. 0 where there is none."""
         shared: Floats = getattr(self, "shared_item_factor_", np.zeros(self.item_factors_.shape[1]))
         return shared
+
+    def _item_directions(self, items: Any = slice(None)) -> Floats:
+        """What the similarity of items is the cosine of: of lists, rows of ``V diag(σ − λ)``."""
+        if self.list_settings_ is not None:
+            return np.asarray(self.item_factors_[items] * self.singular_values_)
+        return np.asarray(self.item_factors_[items] - self._shared_item_factor())
 
     def _prior_of_features(self, features: Any) -> Floats:
         """Prior factors (m x k) of users with these features: an array, or a frame without its ids."""

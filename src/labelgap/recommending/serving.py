@@ -64,11 +64,13 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
     def similar_items(self, item: Any, n: int = 10) -> Neighbours:
         """The n items most like one item, by the cosine of their factors; the item itself is left out.
 
-        The part that all items share, which carries the users' intercepts, is subtracted first.
+        The part that all items share, which carries the users' intercepts, is subtracted first. Factors of
+        lists count by their singular values.
         """
         self._require_fit()
-        own = self.item_factors_ - self._shared_item_factor()
-        return _neighbours(self._index("item"), own, item, whole_number("n", n), self.item_titles_)
+        return _neighbours(
+            self._index("item"), self._item_directions(), item, whole_number("n", n), self.item_titles_
+        )
 
     def similar_users(self, user: Any, n: int = 10) -> Neighbours:
         """The n users most like one user, by the cosine of their factors; the user is left out."""
