@@ -114,8 +114,8 @@ class Recommender(ArrivingRatings, Saved):
     threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
         Where θ comes from; as in :class:`labelgap.LowRankClassifier`.
     user_intercept : bool or "auto", default "auto"
-        Whether users differ in how readily they like anything. "auto" is no under ``unobserved="negative"``,
-        since a list is the same with it or without, and yes otherwise.
+        Whether users differ in how readily they like anything. "auto" is yes under ``unobserved="missing"``
+        and no where every pair counts: there the first factors say it, and the fit has a closed form.
     count_weighting : float from 0 to 1, or "auto", default "auto"
         How the penalty of a user's, or an item's, factors grows with the number m of its ratings: by m to
         this power, relative to the mean. 0 is the trace norm, which treats all alike; 1 the weighted trace

@@ -320,7 +320,7 @@ class RecommenderChoice:
 
     @property
     def _has_user_intercept(self) -> bool:
-        return self._meaning != "negative" if self.user_intercept == "auto" else bool(self.user_intercept)
+        return self._meaning == "missing" if self.user_intercept == "auto" else bool(self.user_intercept)
 
     @property
     def _rates_every_pair(self) -> bool:

@@ -38,6 +38,8 @@ SPARE = 1.6
 """The largest singular vectors are good in a space of so many times as many columns."""
 ACCURACY = 0.1
 """How accurately the norm of R − M is computed, as a fraction of the tolerance."""
+# Vectors that are added to a Krylov space at one time.
+_BLOCK = 64
 # How much larger the space is made where it was too small, at least.
 _MORE = 1.4
 # Rows and columns of R, times the square of the rank, that are worked on in double precision; with more, only
@@ -146,6 +148,16 @@ class Spectrum:
     def vectors(self, count: int) -> Array:
         """Those of the largest values, in columns."""
         return wide_product(self._basis, like(self._decomposed()[1][:, :count], self._basis))
+
+
+def first_vectors(size: int, example: Array, start: Array | None = None) -> Array:
+    """Where a Krylov space begins: at random, with a fixed seed, or beside vectors that are nearly right."""
+    rng = np.random.default_rng(0)
+    columns = standard_normal(rng, (size, min(_BLOCK, size)), example)
+    if start is not None:
+        # Random ones beside them find what is new.
+        columns = namespace(start).concat([start, columns], axis=1)[:, :size]
+    return thin_qr(columns)[0]
 
 
 class SoftThreshold(NamedTuple):

@@ -39,6 +39,7 @@ from labelgap.solvers.loop import (
     starting_factors,
 )
 from labelgap.solvers.newton import FactoredState
+from labelgap.solvers.soft_threshold import Spectrum, first_vectors, soft_threshold
 from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets, roughly_leading
 
 # Columns to begin with. Their number may double in a round, and from many on grow by half.
@@ -332,6 +333,16 @@ def _best_along(state: FactoredState, direction: Factors, slope: float) -> Facto
     return best if best.value < state.value else state
 
 
+def closed_form(target: Any, trace: float, rank: int | None, tol: float) -> Factors:
+    """The minimum of ``Σ (z − t)² / N + λ‖W‖_*`` over all entries; the certificate of a method proves it."""
+    shorter = min(target.shape)
+    spectrum = Spectrum(target.normal, first_vectors(shorter, np.zeros(0)))
+    cap = shorter if rank is None else min(rank, shorter)
+    found = soft_threshold(target, spectrum, 0.5 * trace * target.total, rank=cap, tol=0.1 * tol)
+    root = np.sqrt(found.values - found.penalty)
+    return Factors(found.image / found.values * root, found.right * root, target.intercept)
+
+
 def solve_auto(
     objective: Objective,
     penalties: Penalties,
@@ -343,14 +354,20 @@ def solve_auto(
     callback: Callback | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Fit:
-    """Minimise to a relative duality gap of ``tol``, by sweeps where they are fast, else as "factored" does.
+    """Minimise to a relative duality gap of ``tol``: by sweeps where they are fast, else as "factored" does.
+
+    Where the objective is the distance from a matrix of all entries, it starts at the closed form.
 
     Sweeps are fast where rows and labels have parameters of their own, there is a trace norm to find the rank
     by, and the tolerance is one that they reach in single precision. ``rank`` is a cap, not a guess;
     ``max_iter`` bounds the sweeps, and the Newton steps after them.
     """
     steps = None
-    if penalties.trace > 0 and tol >= LEAST_TOL:
+    # The objective of recorded positives may be the distance from a matrix.
+    target = objective.target() if hasattr(objective, "target") else None
+    if penalties.trace > 0 and target is not None and not (penalties.ridge or penalties.intercept):
+        warm_start = closed_form(target, penalties.trace, rank, tol)
+    elif penalties.trace > 0 and tol >= LEAST_TOL:
         # None where rows share parameters.
         steps = objective.rowwise(objective.xp.float32)
     options: dict[str, Any] = {"rank": rank, "tol": tol, "max_iter": max_iter}

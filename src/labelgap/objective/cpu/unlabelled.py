@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import scipy.sparse as sp
 
 from labelgap._types import Floats
+from labelgap.kernels.entries import csr_product
 from labelgap.losses import Loss
 from labelgap.losses.unlabelled import Unlabelled
+from labelgap.objective.cpu.features import IdentityFeatures
 from labelgap.objective.cpu.gram import GramTerm
-from labelgap.objective.cpu.rowwise_gram import GramRowwise
 from labelgap.objective.unlabelled import UnlabelledObjective
 
 
@@ -74,24 +74,48 @@ class HeldCorrection:
 
 
 class CpuUnlabelled(UnlabelledObjective):
-    """The objective with Newton steps row by row, where there are any."""
+    """The objective, which the squared loss gives a target for all entries."""
 
     losses: RecordedLosses
 
-    def rowwise(self, dtype: Any) -> GramRowwise | None:
-        """Exact steps under the squared loss, where all entries count."""
-        every, pattern = self.every, self.recorded.pattern
-        if not isinstance(every, GramTerm) or len(self.held.pattern) or not every.design.has_own_rows:
+    def target(self) -> SquaredTarget | None:
+        """T where the objective is ``Σ (z − t)² / N`` over all entries, and Z is W; None elsewhere."""
+        every, design, frame = self.every, self.every.design, self.frame
+        plain = type(design.rows) is IdentityFeatures and type(design.columns) is IdentityFeatures
+        if not (isinstance(every, GramTerm) and plain and self.has_intercept and self.bounds is None):
             return None
-        slopes = np.zeros(self.n_labels)
+        if len(self.held.pattern):
+            return None
+        pattern = self.recorded.pattern
         # ((z − 1)² − (z + 1)²) / (1 − ρ)
-        slopes[pattern.indices] = -4.0 / (1.0 - np.asarray(self.losses.loss.flip_rate))
-        return GramRowwise(
-            every.design,
-            pattern,
-            every.labels,
-            slopes,
-            every.total,
-            dtype,
-            has_intercept=self.has_intercept,
-        )
+        steps = np.broadcast_to(2.0 / (1.0 - np.asarray(self.losses.loss.flip_rate)), len(pattern))
+        S = sp.csr_array((steps, pattern.indices, pattern.indptr), shape=every.shape)
+        intercept = np.array(frame.starting_intercept, dtype=np.float64)
+        means = S.sum(axis=0) / every.shape[0]
+        intercept[every.labels] = means[every.labels] - 1.0
+        return SquaredTarget(S, means, intercept, every.total)
+
+
+class SquaredTarget:
+    """``S − 1 meansᵀ``: the entries of T, each less the mean of its label, which is the label's intercept."""
+
+    def __init__(self, S: sp.csr_array, means: Floats, intercept: Floats, total: float) -> None:
+        self.shape, self.intercept, self.total = S.shape, intercept, total
+        self.squares = float(S.data @ S.data - S.shape[0] * (means @ means))
+        self._S, self._St, self._means = S, sp.csr_array(S.T), means
+
+    def times(self, V: Floats) -> Floats:
+        """``R V``, in the precision of V."""
+        product = csr_product(self._S.indptr, self._S.indices, self._S.data, V)
+        return np.asarray(product - (self._means @ V).astype(V.dtype))
+
+    def transposed_times(self, U: Floats) -> Floats:
+        """``Rᵀ U``."""
+        product = csr_product(self._St.indptr, self._St.indices, self._St.data, U)
+        return np.asarray(product - np.outer(self._means, U.sum(axis=0)).astype(U.dtype))
+
+    def normal(self, V: Floats) -> Floats:
+        """``RᵀR V``, or ``R Rᵀ V`` where R has fewer rows than columns."""
+        if self.shape[1] <= self.shape[0]:
+            return self.transposed_times(self.times(V))
+        return self.times(self.transposed_times(V))

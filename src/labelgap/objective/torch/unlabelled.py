@@ -25,9 +25,7 @@ from labelgap.objective.torch.all_entries import TensorAllEntries
 from labelgap.objective.torch.design import TensorDesign
 from labelgap.objective.torch.entries import TensorEntryTerm
 from labelgap.objective.torch.gram import TensorGramTerm
-from labelgap.objective.torch.rowwise_gram import TensorGramRowwise
 from labelgap.objective.torch.score_bound import TensorBounds
-from labelgap.objective.torch.working_factors import TensorSideModel
 from labelgap.objective.unlabelled import UnlabelledObjective
 
 # Precisions of the steps, and the relative gaps down to which they lead: products of bf16 have an error of
@@ -144,19 +142,3 @@ class TensorUnlabelled(UnlabelledObjective):
         coarse = [(self.with_precision(p), gap) for p, gap in _COARSE if gap > tol]
         enough = next((p for p, gap in _COARSE if gap <= tol), "float64")
         return [*coarse, (self.with_precision(enough), tol)]
-
-    def rowwise(self, dtype: Any) -> TensorGramRowwise | None:
-        """Exact steps under the squared loss, where all entries count."""
-        every, design = self.every, self.every.design
-        sides = (design.rows, design.columns)
-        if not isinstance(every, TensorGramTerm) or len(self.held.pattern):
-            return None
-        if not all(map(TensorSideModel.fits, sides)):
-            return None
-        pattern = self.recorded.pattern
-        linear = design.zeros(self.n_labels)
-        # ((z − 1)² − (z + 1)²) / (1 − ρ)
-        linear[pattern.indices.long()] = -4.0 / (1.0 - self.losses.rates)
-        return TensorGramRowwise(
-            design, pattern, every.labels, linear, every.total, dtype, has_intercept=self.has_intercept
-        )

@@ -28,9 +28,9 @@ from labelgap.recommending.closed_form.matrix import ScaledLikes
 from labelgap.recommending.closed_form.settings import ListSettings, Ratings, mean_value
 from labelgap.recommending.ranks import ranks_alone
 from labelgap.solvers.certificate import Penalties
-from labelgap.solvers.linalg import Array, host, like, namespace, standard_normal, thin_qr, wide_product
+from labelgap.solvers.linalg import Array, host, like, namespace, wide_product
 from labelgap.solvers.loop import Candidate, State, Stopped
-from labelgap.solvers.soft_threshold import SPARE, Spectrum
+from labelgap.solvers.soft_threshold import SPARE, Spectrum, first_vectors
 
 SHOWN = 20
 """The length of the lists that settings are compared by."""
@@ -52,18 +52,6 @@ _CHANGED = 1.02
 _UNJUDGED = 0.25
 # The dimension of the first Krylov space, how much larger the next one is, and one of how many trials stays.
 _COLUMNS, _GROWTH, _REST = 256, 4, 3
-# Vectors that are added to a Krylov space at one time.
-_BLOCK = 64
-
-
-def first_vectors(size: int, example: Array, start: Array | None = None) -> Array:
-    """Where a Krylov space begins: at random, with a fixed seed, or beside vectors that are nearly right."""
-    rng = np.random.default_rng(0)
-    columns = standard_normal(rng, (size, min(_BLOCK, size)), example)
-    if start is not None:
-        # Random ones beside them find what is new.
-        columns = namespace(start).concat([start, columns], axis=1)[:, :size]
-    return thin_qr(columns)[0]
 
 
 def right_vectors(R: Any, spectrum: Spectrum, count: int) -> tuple[Array, Array]:

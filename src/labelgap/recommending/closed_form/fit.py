@@ -23,7 +23,6 @@ from labelgap.recommending.closed_form.choice import (
     NEVER,
     Choice,
     ListChoice,
-    first_vectors,
     own_parts,
     ranking_plan,
     right_vectors,
@@ -34,7 +33,7 @@ from labelgap.recommending.top_items import UserItemFactors, score_pairs
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.linalg import Array, host, like
 from labelgap.solvers.loop import Progress
-from labelgap.solvers.soft_threshold import SoftThreshold, Spectrum, certified, soft_threshold
+from labelgap.solvers.soft_threshold import SoftThreshold, Spectrum, certified, first_vectors, soft_threshold
 from labelgap.thresholds.cross_fit import HeldOutScores
 from labelgap.thresholds.sweep import best_threshold
 
