@@ -264,44 +264,6 @@ def test_what_has_no_rows_of_its_own_says_so():
     assert make_objective().rowwise(float) is not None
 
 
-# -- where all entries count ---------------------------------------------------------------------------------
-
-
-def test_steps_over_recorded_positives_gain_what_they_say():
-    for kind, intercept in product(KINDS, (False, True)):
-        objective = make_objective(kind, "squared", fit_intercept=intercept, recorded=True)
-        penalties, told = PENALTIES if intercept else Penalties(0.004, 0.002), (kind, intercept)
-        steps = objective.rowwise(np.float64)
-        at = steps.start(start_of(objective))
-        value = penalised(objective, at.factors(), penalties)
-        for step in (steps.step_labels, steps.step_rows):
-            gained = step(at, penalties)
-            after = penalised(objective, at.factors(), penalties)
-            # What new priors gain comes on top.
-            assert value - after >= gained * (1 - 1e-8) > 0, told
-            # Nor are those of the intercepts counted.
-            if kind == "identity" and not intercept:
-                assert value - after == pytest.approx(gained, rel=1e-8), told
-            if kind == "identity":
-                left, right, b = slopes(objective, at.factors(), penalties)
-                moved = (right, b) if step == steps.step_labels else (left,)
-                assert all(np.abs(part).max() < 1e-12 for part in moved), told
-            value = after
-        for _ in range(200):
-            steps.step_labels(at, penalties)
-            steps.step_rows(at, penalties)
-            at.balance()
-        assert np.abs(flat(slopes(objective, at.factors(), penalties))).max() < 5e-5, told
-
-
-def test_a_label_without_recorded_positives_keeps_its_intercept():
-    objective = make_objective("identity", "squared", recorded=True, free=True)
-    steps, start = objective.rowwise(np.float64), start_of(objective)
-    at = steps.start(start)
-    steps.step_labels(at, PENALTIES)
-    assert at.factors().intercept[4] == start.intercept[4]
-
-
 def test_a_rank_above_the_number_of_rows_without_a_trace_norm():
     settings = {"trace_penalty": 0.0, "ridge_penalty": 0.01, "loss": "squared", "flip_rate": 0.0}
     for seed in range(3):
