@@ -198,6 +198,7 @@ def library_of(name: str) -> str | None:
         (".gpu.", "torch"),
         (".objective.torch.", "torch"),
         (".device_judge", "torch"),
+        (".closed_form.tensors", "torch"),
     ):
         if part in name:
             return library
