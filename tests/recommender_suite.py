@@ -325,7 +325,10 @@ def check_rankings_are_judged_by_the_definitions(case: Case) -> None:
 
 def check_neighbours_are_by_cosine(case: Case) -> None:
     model = case.fitted
-    own = model.item_factors_ - getattr(model, "shared_item_factor_", 0.0)
+    if model.list_settings_ is not None:
+        own = model.item_factors_ * model.singular_values_
+    else:
+        own = model.item_factors_ - model.shared_item_factor_
     for factors, ids, call in (
         (model.user_factors_, model.user_ids_, model.similar_users),
         (own, model.item_ids_, model.similar_items),
