@@ -1,8 +1,8 @@
 """Settings that a sample of the users chooses where there are many, and what of them holds for all users.
 
 In fractions of λ_max the best λ falls slowly with the number of users, in generated data about with its
-fourth root. So all users together compare λ alone: lists begin where that law puts it. Decisions begin at
-half of the way, because a λ that is too small fits noise, and fits of a high rank take long.
+fourth root. So all users together compare λ alone, from half of the way to where that law puts it: a λ that
+is too small fits noise, and fits of a high rank take long.
 """
 
 from __future__ import annotations
@@ -45,8 +45,6 @@ class Found(NamedTuple):
     variant: Variant | None
     candidates: tuple[Candidate, ...]
     """Everything that was compared, in the units of all users."""
-    sampled_place: Place
-    """The best place in the grid of the sample."""
 
 
 def sample_of_users(
@@ -60,18 +58,13 @@ def sample_of_users(
     return np.sort(drawn[:needed])
 
 
-def found_by(
-    sampled: PenaltyChoice, grid: PenaltyGrid, times: float, *, part_of_way: float = 1.0
-) -> Found | None:
-    """What the choice of a sample means for ``times`` as many ratings; None where nothing was compared.
-
-    ``part_of_way`` is how far λ moves to where it is to be expected.
-    """
+def found_by(sampled: PenaltyChoice, grid: PenaltyGrid, times: float) -> Found | None:
+    """What the choice of a sample means for ``times`` as many ratings; None where nothing was compared."""
     chosen = sampled.choose()
     if chosen is None:
         return None
     place, variant, candidates = chosen
-    return Found(moved(place, grid, times**part_of_way), variant, candidates, place)
+    return Found(moved(place, grid, times**0.5), variant, candidates)
 
 
 def moved(place: Place, grid: PenaltyGrid, times: float) -> Place:
@@ -106,7 +99,7 @@ class RatingsChoice:
         sampled = replace(self._choice(few, self._grid(few), metric, how, run), listed_in=grid)
         self.run.say(f"{len(sample)} of {labels.shape[0]} users choose")
         times = labels.n_observed / int(labels.row_counts()[sample].sum())
-        found = found_by(sampled, grid, times, part_of_way=0.5)
+        found = found_by(sampled, grid, times)
         if found is None:
             return self._choice(variants, grid, metric, how, self.run).fit()
         variants = replace(variants, first=found.variant or variants.first, values={})

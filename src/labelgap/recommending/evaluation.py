@@ -241,7 +241,7 @@ class RankingJudged(FactorModel):
         if result.popularity_wins:
             name, own, other = result._ndcg
             advice = ""
-            if self.answers_.unobserved == "missing":
+            if self._silence == "missing":
                 advice = (
                     " This fit says how an item would be rated by a user who rates it, not which items to "
                     "show: for that, fit with unobserved='negative'."

@@ -137,7 +137,8 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
         general = float(self.user_factors_[row] @ self._shared_item_factor())
         rest = score - intercept - general - float(parts.sum())
         if prior is None:
-            prior = rest if len(getattr(self, "user_feature_factors_", ())) else 0.0
+            # Features stand for ratings where there are none.
+            prior = 0.0 if parts.any() else rest
         return Explanation(
             user=self.user_ids_[row],
             item=self.item_ids_[target],
