@@ -232,7 +232,7 @@ def make_likes(shape: tuple[int, int], n_likes: int, seed: int = 0) -> sp.csr_ar
         block = slice(start, min(start + 1000, n))
         wish = popularity + tastes[block] @ kinds.T + rng.gumbel(size=(block.stop - start, n_items))
         for row, count in zip(wish, counts[block], strict=True):
-            found.append(np.argpartition(-row, count)[:count])
+            found.append(np.argpartition(-row, count)[:count].copy())
     items = np.concatenate(found)
     places = np.repeat(np.arange(n), counts), items
     return sp.csr_array((np.ones(len(items)), places), shape=shape)

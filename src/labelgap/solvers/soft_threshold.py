@@ -190,7 +190,7 @@ def certified(R: Matrix, vectors: Array, penalty: float, tol: float) -> SoftThre
     """M from vectors of the shorter side of R."""
     xp = namespace(vectors)
     few = sum(R.shape) * vectors.shape[1] ** 2 <= _IN_DOUBLE
-    V = xp.astype(vectors, xp.float64) if few else vectors
+    V = xp.astype(vectors, xp.float64, copy=False) if few else vectors
     if R.shape[0] < R.shape[1]:
         V = R.transposed_times(V)
         lengths = xp.sqrt(column_squares(V))
@@ -199,7 +199,7 @@ def certified(R: Matrix, vectors: Array, penalty: float, tol: float) -> SoftThre
     image = R.times(V)
     _, rotation = _eigenvectors(wide_product(image.T, image))
     V, image = wide_product(V, rotation), wide_product(image, rotation)
-    values = xp.sqrt(column_squares(xp.astype(image, xp.float64)))
+    values = xp.sqrt(column_squares(xp.astype(image, xp.float64, copy=False)))
 
     def largest(inside: Callable[[Array], Array]) -> float:
         return _norm(lambda v: R.times(inside(v)), lambda u: inside(R.transposed_times(u)), R.shape, V, tol)
@@ -230,8 +230,10 @@ def with_gap(
     ``squares`` is ``‖R‖_F²``, and ``norm`` gives that of ``R P`` for a map P of columns.
     """
     xp = namespace(right)
-    above = values > penalty
-    V, image, values = right[:, above], image[:, above], values[above]
+    V, above = right, values > penalty
+    if not bool(xp.all(above)):
+        # The image may be as large as the data, and a copy of it, too.
+        V, image, values = V[:, above], image[:, above], values[above]
     kept, lowered = 1.0 - penalty / values, values - penalty
     product = squares - float(xp.sum(lowered * values))
     residual = product - float(xp.sum(lowered * values)) + float(xp.sum(lowered * lowered))

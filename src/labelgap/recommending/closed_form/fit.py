@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from labelgap import kernels
+from labelgap._memory import give_back_freed
 from labelgap._types import Floats
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.run import FitRun
@@ -92,11 +93,12 @@ def factors_of(R: Any, found: SoftThreshold, settings: ListSettings) -> ListFact
     other = np.ones(len(R.item_scale))
     if settings.leave_one_out:
         other = np.asarray(host(1.0 - own_parts(V, kept)), dtype=np.float64)
-    of_users = host(2.0 * found.image * kept) / R.user_scale[:, None]
+    of_users = np.asarray(host(found.image * (2.0 * kept)), dtype=np.float64)
+    of_users /= R.user_scale[:, None]
     of_items = host(V) / (R.item_scale * other)[:, None]
     nothing = np.zeros((0, V.shape[1]))
     return ListFactors(
-        np.ascontiguousarray(of_users, dtype=np.float64),
+        np.ascontiguousarray(of_users),
         np.ascontiguousarray(of_items, dtype=np.float64),
         R.item_scale**2 * other,
         nothing,
@@ -261,6 +263,9 @@ def _chosen(
         part = ranking_plan(sampled.labels, request.how, rng)
         if before is None:
             near = ListChoice(sampled, request.settings, request.axes, request.rank, run, place).choose(part)
+            # Its decompositions are of no further use.
+            near = replace(near, trial=None)
+        give_back_freed()
     if before is not None:
         return everything.again(plan, Choice.of(before))
     found = everything.choose(plan, near)

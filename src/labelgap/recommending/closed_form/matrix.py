@@ -38,14 +38,17 @@ class ScaledLikes:
             count_scale(counts, power)
             for counts, power in ((user_counts, settings.user_power), (item_counts, settings.item_power))
         )
+        del counts
         data = entries * np.repeat(self.user_scale, labels.row_counts())
         data *= self.item_scale[labels.indices]
+        del entries
         R = sp.csr_array((data, labels.indices, labels.indptr), shape=labels.shape)
         self.shape: tuple[int, int] = R.shape
         self.squares = float(R.data @ R.data)
         self._rows = R.indptr, R.indices, R.data
         # The transpose has no numbers of its own, but the places of those of R.
-        places = sp.csr_array((np.arange(R.nnz), R.indices, R.indptr), shape=R.shape).tocsc()
+        numbers = np.arange(R.nnz, dtype=R.indices.dtype)
+        places = sp.csr_array((numbers, R.indices, R.indptr), shape=R.shape).tocsc()
         self._columns = places.indptr, places.indices, places.data
         self.example = np.zeros(0, dtype=np.float32)
         self._gram: Floats | None = None

@@ -36,7 +36,8 @@ class TensorLikes(ScaledLikes):
     def _sent(self, R: sp.csr_array, dtype: torch.dtype) -> torch.Tensor:
         parts = (torch.as_tensor(part.astype("int64"), device=self._place) for part in (R.indptr, R.indices))
         data = torch.as_tensor(R.data, device=self._place, dtype=dtype)
-        return torch.sparse_csr_tensor(*parts, data, size=R.shape)
+        # Unchecked: scipy's arrays are in order, and a torch that is not told either way warns.
+        return torch.sparse_csr_tensor(*parts, data, size=R.shape, check_invariants=False)
 
     def _in(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         if dtype not in self._tensors:
