@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -36,8 +37,11 @@ class TensorLikes(ScaledLikes):
     def _sent(self, R: sp.csr_array, dtype: torch.dtype) -> torch.Tensor:
         parts = (torch.as_tensor(part.astype("int64"), device=self._place) for part in (R.indptr, R.indices))
         data = torch.as_tensor(R.data, device=self._place, dtype=dtype)
-        # Unchecked: scipy's arrays are in order, and a torch that is not told either way warns.
-        return torch.sparse_csr_tensor(*parts, data, size=R.shape, check_invariants=False)
+        with warnings.catch_warnings():
+            # That torch calls them a beta is nothing that a user can act on.
+            warnings.filterwarnings("ignore", "Sparse CSR tensor", UserWarning)
+            # Unchecked: scipy's arrays are in order, and a torch that is not told either way may warn.
+            return torch.sparse_csr_tensor(*parts, data, size=R.shape, check_invariants=False)
 
     def _in(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         if dtype not in self._tensors:
