@@ -62,7 +62,7 @@ class Setting:
         d = 3 * self.n if self.kind == "wide" else 4
         X = rng.standard_normal((self.n, d)) * np.geomspace(0.2, 5.0, d) + 1.0
         if self.kind == "csr":
-            X[rng.random(X.shape) < 0.5] = 0.0
+            X[rng.random(X.shape) < 0.65] = 0.0
             X[2], X[:, 2] = 0.0, 0.0
         return X
 

@@ -22,7 +22,7 @@ def random_features(rng, kind, n, d):
     if kind == "identity":
         return None
     X = rng.standard_normal((n, d)) + 0.5
-    return sp.csr_array(np.where(rng.random((n, d)) < 0.6, X, 0.0)) if kind == "csr" else X
+    return sp.csr_array(np.where(rng.random((n, d)) < 0.3, X, 0.0)) if kind == "csr" else X
 
 
 def random_labels(rng, n, n_labels, observed=0.6):

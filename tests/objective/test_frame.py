@@ -17,7 +17,7 @@ from labelgap.objective.frame import feature_scales as scales_of
 from labelgap.objective.moments import ColumnMoments
 from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
-from labelgap.solvers import SOLVERS, Penalties
+from labelgap.solvers import SOLVERS, Penalties, solve_bounded
 from solver_problems import Case, make_problem, random_factors, random_labels
 
 # Rows, features, and in how many independent directions.
@@ -80,7 +80,9 @@ def same_model(problem, X, told, atol=1e-12):
     expected = np.linalg.svd(mine.left @ mine.right.T, compute_uv=False)
     count = min(len(found), len(expected))
     assert_allclose(found[:count], expected[:count], atol=max(atol, 1e-10), err_msg=told)
-    assert_allclose(problem.mean_square_length, np.mean(np.sum(rows**2, axis=1)), err_msg=told)
+    about_zero = sp.issparse(X) and not of_scores
+    meant = dense(X) * (1.0 if scales is None else scales) if about_zero else rows
+    assert_allclose(problem.mean_square_length, np.mean(np.sum(meant**2, axis=1)), err_msg=told)
     return rows, mine, theirs
 
 
@@ -101,7 +103,11 @@ def test_rotation_and_centring_leave_the_model_as_it_is():
     assert np.linalg.norm(problem.to_original(mine).left) < np.linalg.norm(theirs.left)
 
 
-def test_sparse_features_stay_sparse_unless_they_have_few_rows():
+def mostly_zero(X, density=0.15, seed=0):
+    return np.where(np.random.default_rng(seed).random(X.shape) < density, X, 0.0)
+
+
+def test_features_are_sparse_or_dense_by_what_they_cost():
     for centre, scaling in product((False, True), ("none", "standard")):
         X = sp.random_array((4, 40), density=0.3, format="csr", rng=np.random.default_rng(1))
         X = sp.csr_array(X @ sp.diags_array(np.linspace(0.2, 3.0, 40)))
@@ -109,13 +115,117 @@ def test_sparse_features_stay_sparse_unless_they_have_few_rows():
         rows, _, _ = same_model(problem, X, f"centre={centre}, {scaling}")
         assert rows.shape[1] <= 4
         assert (problem.features.coordinates.scales is None) == (scaling == "none")
-    for form in FORMS[1:]:
-        coordinates = problem_of(form(random_X()), centre=True).features.coordinates
+    for form, (n, d) in product(FORMS, ((60, 20), (120, 130))):
+        X = np.random.default_rng(0).standard_normal((n, d)) + 0.3
+        full, few = (problem_of(form(part), centre=True) for part in (X, mostly_zero(X)))
+        assert (full.features.coordinates.is_sparse, few.features.coordinates.is_sparse) == (False, True)
+        assert full.features.coordinates.n_coordinates == min(n - 1, d)
         # Zeros would not stay zeros.
-        assert (coordinates.is_sparse, coordinates.centre, coordinates.basis) == (True, None, None)
+        assert few.features.coordinates.centre is few.features.coordinates.basis is None
     # As many columns as would not fit stay sparse.
     huge = sp.csr_array((1 << 10, (1 << 14) + 1))
     assert problem_of(huge).features.coordinates.is_sparse
+
+
+def test_a_dense_X_far_from_its_centre_is_centred_however_many_zeros_it_has():
+    X = mostly_zero(np.random.default_rng(0).standard_normal((60, 20)))
+    for column, expected in ((1.0, True), (0.0, True), (1e9, False), (1e150, False)):
+        with_constant = np.insert(X, 3, column, axis=1)
+        for scaling in ("none", "standard"):
+            coordinates = problem_of(with_constant, centre=True, scaling=scaling).features.coordinates
+            assert coordinates.is_sparse == expected, (column, scaling)
+        # Without a free intercept there is no centre.
+        assert problem_of(with_constant).features.coordinates.is_sparse
+
+
+def test_the_length_of_rows_is_about_the_centre_of_a_dense_X_and_about_0_of_a_sparse_one():
+    options = product(FORMS, (0.15, 0.8), ("none", "standard"), (False, True))
+    for form, density, scaling, centre in options:
+        X = mostly_zero(
+            np.random.default_rng(0).standard_normal((60, 20)) * 1.5 ** np.arange(20) + 0.5, density
+        )
+        problem = problem_of(form(X), centre=centre, scaling=scaling)
+        assert problem.features.coordinates.is_sparse == (density < 0.5)
+        moved = X if scaling == "none" else X * problem.features.coordinates.scales
+        moved = moved - moved.mean(axis=0) * (centre and form is np.asarray)
+        assert problem.mean_square_length == pytest.approx(np.mean(np.sum(moved**2, axis=1)), rel=1e-12)
+
+
+def test_parts_decide_as_the_whole():
+    rng = np.random.default_rng(0)
+    # Parts that are sparse, dense and empty by themselves; the whole is the one or the other.
+    for n_full, d, form in product((2, 90), (12, 110), FORMS[:2]):
+        X = np.vstack(
+            [mostly_zero(rng.standard_normal((100, d)), 0.1), rng.standard_normal((n_full, d)) + 0.2]
+        )
+        labels = ObservedLabels.from_dense(random_labels(rng, len(X), 3))
+        for features in (FeatureSettings(centre=True, scaling="standard"), FeatureSettings()):
+            settings = ProblemSettings(get_loss("logistic"), features)
+            whole, *divided = (
+                Problem(
+                    [
+                        RowBlock(form(X[rows]), labels.take_rows(rows))
+                        for rows in (np.arange(*ends) for ends in pairwise([0, *cuts, len(X)]))
+                    ],
+                    settings,
+                )
+                for cuts in ([], [100], [5, 5, 101])
+            )
+            expected, told = whole.features.coordinates, f"{n_full} full rows, {d} features, {features}"
+            assert expected.is_sparse == (n_full == 2), told
+            for problem in divided:
+                found = problem.features.coordinates
+                assert (found.is_sparse, found.n_coordinates) == (expected.is_sparse, expected.n_coordinates)
+                assert problem.mean_square_length == pytest.approx(whole.mean_square_length)
+                fits = [
+                    SOLVERS["factored"](one.objective(labels), Penalties(0.02), tol=1e-7)
+                    for one in (whole, problem)
+                ]
+                assert fits[0].objective == pytest.approx(fits[1].objective, rel=1e-6), told
+
+
+def test_the_optimum_does_not_know_how_features_are_kept():
+    rng = np.random.default_rng(0)
+    for n, d, density in ((60, 20, 0.12), (60, 20, 0.6), (120, 130, 0.1), (25, 40, 0.6)):
+        X = mostly_zero(rng.standard_normal((n, d)) + 0.3, density)
+        # Doubled, empty and constant columns, and an empty row.
+        X[:, 3], X[:, 5], X[:, 7], X[2] = X[:, 4], 0.0, 1.0, 0.0
+        labels = ObservedLabels.from_dense(random_labels(rng, n, 4))
+        for settings in ({}, {"score_bound": 0.5}, {"fit_intercept": False}):
+            fits, models, kept = [], [], []
+            free = settings == {}
+            for form in (np.asarray, sp.csr_array):
+                problem = make_problem(form(X), labels, features={"centre": free}, **settings)
+                kept.append(problem.features.coordinates.is_sparse)
+                objective, penalties = problem.objective(labels), Penalties(0.01, 1e-3)
+                solver = SOLVERS["factored"]
+                fits.append(
+                    solver(objective, penalties, tol=1e-7)
+                    if objective.bounds is None
+                    else solve_bounded(solver, objective, penalties, objective.bounds, tol=1e-3)
+                )
+                models.append(problem.to_original(fits[-1].factors))
+            told = f"{n} x {d}, {density}, {settings}"
+            assert kept == [density < 0.2] * 2, told
+            assert abs(fits[0].objective - fits[1].objective) <= fits[0].gap + fits[1].gap, told
+
+
+def test_axes_of_few_rows_are_at_right_angles_and_span_them():
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.standard_normal((size, 20)))[0] for size in (20, 60))
+    options = product((1.0, 1e-2, 1e-4, 1e-6, 1e-9), (False, True), (1.0, 1e200, 1e-200), (False, True))
+    for smallest, twice, unit, centre in options:
+        X = (left * np.geomspace(1.0, smallest, 20)) @ right.T
+        X[1] = X[0] if twice else X[1]
+        basis = problem_of(unit * X, centre=centre).features.coordinates.basis
+        told = f"{smallest}, {twice}, {unit}, {centre}"
+        assert basis.shape == (60, 20 - centre - twice), told
+        assert_allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-11, err_msg=told)
+        moved = X - X.mean(axis=0) * centre
+        assert_allclose(moved @ basis @ basis.T, moved, atol=1e-14, err_msg=told)
+    single = rng.standard_normal((5, 9)).astype(np.float32)
+    basis = problem_of(single).features.coordinates.basis
+    assert_allclose(basis.T @ basis, np.eye(5), atol=1e-13)
 
 
 def test_the_features_of_the_caller_are_taken_as_they_are_and_left_alone():
@@ -238,7 +348,7 @@ def test_scaled_features_are_those_of_the_scaled_matrix():
     for form, centre, scaling in product(FORMS, (False, True), SCALINGS[1:]):
         told = f"{form.__name__}, centre={centre}, {scaling}"
         scaled = problem_of(form(X), centre=centre, scaling=scaling)
-        mine, _, _ = same_model(scaled, X, told, atol=1e-10)
+        mine, _, _ = same_model(scaled, form(X), told, atol=1e-10)
         coordinates = scaled.features.coordinates
         assert_array_equal(coordinates.scales, feature_scales(form(X), scaling))
         if form is np.asarray and centre:

@@ -20,8 +20,8 @@ from labelgap.objective.moments import (
     RootMoments,
     SecondMoments,
     UnlabelledMoments,
+    can_have_axes,
     smoothed_rates,
-    wants_axes,
 )
 from labelgap.objective.parts import FeatureSettings, RowBlock
 from oracles_objective import slow_rates
@@ -192,6 +192,10 @@ def test_roots_have_the_singular_values_of_the_rows():
 # -- features and labels together ----------------------------------------------------------------------------
 
 
+def dense(X):
+    return X.toarray() if sp.issparse(X) else X
+
+
 def moments_of(block, settings):
     return CpuBackend().row_data(block).moments(settings)
 
@@ -217,27 +221,42 @@ def test_feature_moments_of_parts_are_those_of_all_rows():
         assert_array_equal(total.label_positives, np.sum(Y == 1, axis=0))
         for name in ("columns", "second", "root"):
             assert (getattr(total, name) is None) == (getattr(whole, name) is None), (kind, name)
-        assert (total.second is not None) == (penalty == "weights" and kind in ("dense", "wide csr"))
+        # They are asked for once axes are wanted.
+        assert total.second is None
+        assert total.n_stored == whole.n_stored == (0 if X is None else np.count_nonzero(dense(X)))
         assert (total.root is not None) == (penalty == "scores" and X is not None)
         if total.columns is not None:
             same_columns(total.columns, whole.columns)
 
 
-def test_which_features_want_axes():
-    for n, d, is_sparse, expected in (
-        (10, 40, True, True),
-        (11, 40, True, False),
-        (11, 40, False, True),
-        (1 << 13, 1 << 15, True, False),
-        # Each half alone is small enough; both together are not.
-        (50_000, 600, False, True),
-        (100_000, 600, False, False),
+def bare_moments(n, d, n_stored, *, is_sparse=False, second=None):
+    columns, nothing = ColumnMoments(n, *np.zeros((3, d))), np.zeros(2, int)
+    return FeatureMoments(is_sparse, columns, second, None, n, 1.0, nothing, nothing, n_stored)
+
+
+def test_the_cheaper_of_a_dense_array_and_stored_numbers():
+    for n, d, density, expected in (
+        (463, 1847, 0.64, True),
+        (1123, 1001, 0.08, False),
+        (1000, 10_000, 0.005, False),
+        # Few rows: a model of so many features is more than the data.
+        (20, 10_000, 0.005, True),
+        # Nothing is stored, and there is nothing to do.
+        (30, 20, 0.0, False),
+        # A full array is one, with axes and without.
+        *((n, d, 1.0, True) for n in (1, 30, 3000, 100_000) for d in (1, 30, 3000, 100_000)),
     ):
-        assert wants_axes(n, d, is_sparse) == expected, (n, d, is_sparse)
-    # So features that are too large together are not rotated, though each part has its second moments.
-    columns = ColumnMoments(50_000, *np.zeros((3, 600)))
-    second = SecondMoments(columns, np.zeros((600, 600)), None)
-    half = FeatureMoments(False, columns, second, None, 50_000, 1.0, np.zeros(2, int), np.zeros(2, int))
+        whole = bare_moments(n, d, int(density * n * d))
+        assert whole.wants_dense == expected, (n, d, density)
+        assert can_have_axes(n, d) == (n * d * min(n, d) <= 2e10)
+    # A sparse X is not made dense at any price.
+    for n, expected in ((1 << 8, True), ((1 << 8) + 1, False)):
+        assert bare_moments(n, 1 << 16, n << 16, is_sparse=True).wants_dense == expected
+    # Rows that are given up keep what axes are found from, until these are out of reach.
+    half = bare_moments(
+        50_000, 600, 0, second=SecondMoments(ColumnMoments(50_000, *np.zeros((3, 600))), np.eye(600), None)
+    )
+    assert (half + bare_moments(10, 600, 0, second=second_of(np.ones((10, 600))))).second is not None
     assert (half + half).second is None
 
 

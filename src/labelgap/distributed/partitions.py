@@ -16,7 +16,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.cpu.part import CpuBackend
 from labelgap.objective.frame import FeatureFrame
-from labelgap.objective.moments import ColumnMoments, FeatureMoments
+from labelgap.objective.moments import ColumnMoments, FeatureMoments, SecondMoments
 from labelgap.objective.parts import FeatureSettings, RowBlock, RowData
 from labelgap.objective.protocol import Objective, Point
 
@@ -129,6 +129,11 @@ class Prepared:
 def feature_moments(part: Partition, own: Own, settings: FeatureSettings) -> FeatureMoments:
     """What a partition contributes to the frame of the features."""
     return CpuBackend().row_data(part.block).moments(settings)
+
+
+def second_moments(part: Partition, own: Own) -> SecondMoments:
+    """What it contributes to the principal axes of the features."""
+    return CpuBackend().row_data(part.block).second_moments()
 
 
 def column_moments(part: Partition, own: Own) -> ColumnMoments:

@@ -12,7 +12,13 @@ from labelgap.distributed.answering import Selection, Term, entry_moments
 from labelgap.distributed.cluster_labels import ClusterLabels
 from labelgap.distributed.folds import FoldPlan
 from labelgap.distributed.objective import ClusterObjective
-from labelgap.distributed.partitions import design_facts, feature_gram, feature_moments, prepare
+from labelgap.distributed.partitions import (
+    design_facts,
+    feature_gram,
+    feature_moments,
+    prepare,
+    second_moments,
+)
 from labelgap.distributed.rounds import Rounds
 from labelgap.distributed.scoring import ClusterScores, cluster_scores
 from labelgap.objective.frame import FeatureFrame, Frame, orthonormal
@@ -49,6 +55,7 @@ class ClusterProblem(Problem):
         settings = self.settings.features
         frame = FeatureFrame.decide(
             self._raw.sum(feature_moments, settings),
+            lambda: self._raw.sum(second_moments),
             scaling=settings.scaling,
             penalty=settings.penalty,
             centre=settings.centre,
@@ -60,7 +67,7 @@ class ClusterProblem(Problem):
 
     @cached_property
     def mean_square_length(self) -> float:
-        return float(self._square_length) / max(self.features.n_rows, 1)
+        return float(self._square_length) / max(self.features.n_rows, 1) - self.features.excess
 
     def objective(self, labels: Any, *, free_intercept: bool = True, thinned: bool = False) -> Objective:
         term = self.term(labels)

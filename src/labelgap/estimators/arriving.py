@@ -260,7 +260,7 @@ class ArrivingBatches:
         def moments_of(X: Any, labels: ObservedLabels) -> FeatureMoments:
             from labelgap.objective.cpu.part import CpuRows
 
-            return CpuRows(RowBlock(mapped(self.feature_map_, X), labels)).moments(kept.features)
+            return CpuRows(RowBlock(mapped(self.feature_map_, X), labels)).lasting_moments(kept.features)
 
         return kept.within(int(most), check_half_life(self.forget), draws, moments_of)
 

@@ -105,14 +105,13 @@ def sample_for(choice: PenaltyChoice, plan: Any) -> RowSample | None:
     Dense features have none: as many directions as there are features speak for each label, and a sample
     wants far more ridge than all rows do.
     """
-    settings, coordinates = choice.problem.settings, choice.problem.features.coordinates
+    settings = choice.problem.settings
     if (
         not choice.samples_rows
         or choice.held_out is not None
         or len(choice.grid.traces) == 1
         or settings.features.own_rows
-        or coordinates is None
-        or not coordinates.is_sparse
+        or not choice.problem.has_sparse_features
         or settings.features.penalty == "scores"
         or settings.flip_rate is not None
     ):

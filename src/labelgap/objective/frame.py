@@ -9,6 +9,7 @@ labels' rates.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from labelgap.objective.moments import (
     RootMoments,
     SecondMoments,
     UnlabelledMoments,
-    wants_axes,
+    can_have_axes,
 )
 from labelgap.objective.protocol import Factors
 
@@ -41,6 +42,9 @@ _VANISHING = np.finfo(np.float64).tiny / np.finfo(np.float64).eps
 # Features with spreads below this are brought to 1: the curvature, which has the square of their unit, would
 # vanish beside the numbers that the solvers add to it.
 _SMALLEST_SPREAD = 1e-12
+# Axes whose squared length is below this fraction of the largest are not found from products of rows, and
+# below its root not without a second step.
+_UNEVEN = 1e-9
 # Directions of X below this fraction of the largest are dropped under a penalty on the scores (or below the
 # precision that X came in): scores come back from W with a relative error of the machine's precision over
 # this.
@@ -94,7 +98,7 @@ class Coordinates:
     n_features: int
     """The features that were handed in."""
     is_sparse: bool = False
-    """Whether the rows stay sparse, which a centre or a basis would end."""
+    """Whether the rows are sparse, which a centre or a basis would end."""
     scales: Floats | None = None
     centre: Floats | None = None
     basis: Floats | None = None
@@ -104,6 +108,12 @@ class Coordinates:
     """R, upper triangular and next to the identity; None for the identity.
 
     It is kept apart from the basis: multiplied into it, it would be lost to the rounding of ``x V``.
+    """
+    excess: float = 0.0
+    """What the mean squared length of the rows is more than it is where they are meant to be.
+
+    A sparse X is about 0. A dense X is about its centre, if a free intercept can absorb that. Wherever a fit
+    is faster, the units of a ridge stay.
     """
 
     @property
@@ -139,11 +149,20 @@ class Coordinates:
         return Factors(left, right, intercept)
 
 
-def decide_coordinates(moments: FeatureMoments, *, scaling: str, penalty: str, centre: bool) -> Coordinates:
+def decide_coordinates(
+    moments: FeatureMoments,
+    second: Callable[[], SecondMoments | None],
+    *,
+    scaling: str,
+    penalty: str,
+    centre: bool,
+) -> Coordinates:
     """Coordinates for features with these moments.
 
     ``penalty`` "scores" makes the columns orthonormal, so that the trace norm is that of the scores;
-    ``centre`` says whether a free intercept may absorb the mean.
+    ``centre`` says whether a free intercept may absorb the mean. What is done to the features depends on how
+    X was handed in; whether a fit then works on a dense array or on numbers that are stored is a matter of
+    time alone, and the optimum is the same. ``second`` is asked where axes are wanted.
     """
     columns = moments.columns
     assert columns is not None
@@ -151,20 +170,23 @@ def decide_coordinates(moments: FeatureMoments, *, scaling: str, penalty: str, c
         assert moments.root is not None
         return _whitening(moments.root)
     scales = feature_scales(columns, scaling, is_sparse=moments.is_sparse)
-    n, d = columns.n_rows, len(columns.mean)
-    axes = wants_axes(n, d, moments.is_sparse) and moments.second is not None
-    if moments.is_sparse and not axes:
-        return Coordinates(d, True, scales)
-    scaled_mean = columns.mean if scales is None else columns.mean * scales
-    moved = scaled_mean if centre else None
+    d = len(columns.mean)
+    factors = 1.0 if scales is None else scales
+    moved = columns.mean * factors if centre else None
+    # Squares that are no numbers say nothing below.
+    with np.errstate(over="ignore"):
+        square = 0.0 if moved is None else float(moved @ moved)
+        spread = np.sum(np.square(columns.spreads(centred=True) * factors))
+    # Rows far from 0 have more digits about their centre.
+    if not moments.wants_dense and (moments.is_sparse or moved is None or square < spread):
+        return Coordinates(d, True, scales, excess=0.0 if moments.is_sparse else square)
+    excess = -square if moments.is_sparse else 0.0
     if centre and _only_rounding(columns):
         # One direction stays, with features and W of 0.
-        return Coordinates(d, False, None, columns.mean, np.zeros((d, 1)), np.zeros((1, d)))
-    basis = None
-    if axes:
-        assert moments.second is not None
-        basis = _principal_axes(moments.second, scales, moved)
-    return Coordinates(d, False, scales, moved, basis)
+        return Coordinates(d, False, None, columns.mean, np.zeros((d, 1)), np.zeros((1, d)), excess=excess)
+    found = second() if can_have_axes(moments.n_rows, d) else None
+    basis = None if found is None else _principal_axes(found, scales, moved)
+    return Coordinates(d, False, scales, moved, basis, excess=excess)
 
 
 def _only_rounding(columns: ColumnMoments) -> bool:
@@ -184,11 +206,35 @@ def _principal_axes(second: SecondMoments, scales: Floats | None, centre: Floats
     # More features than rows: W has no component outside the row space at the optimum.
     rows = second.rows if scales is None else second.rows * scales
     moved = rows if centre is None else rows - centre
-    Q = scipy.linalg.qr(moved.T, mode="economic")[0]
-    _, values, Vt = scipy.linalg.svd(moved @ Q)
-    # Centred rows span one dimension less than there are rows; what is left over is rounding.
+    # Centred rows span one dimension less than there are rows.
+    axes = _axes_by_products(moved, len(moved) - (centre is not None))
+    if axes is not None:
+        return axes
+    Q, R = scipy.linalg.qr(moved.T, mode="economic")
+    _, values, Vt = scipy.linalg.svd(R.T)
+    # What is left over is rounding.
     rank = max(1, int(np.sum(values > len(values) * np.finfo(float).eps * values[0])))
     return np.ascontiguousarray(Q @ Vt[:rank].T)
+
+
+def _axes_by_products(rows: Floats, rank: int) -> Floats | None:
+    """The axes of rows that span so many dimensions; None where their products are too uneven to show them.
+
+    It takes a third of the time of an orthogonal decomposition.
+    """
+    largest = float(np.abs(rows).max(initial=0.0))
+    if largest == 0.0 or rank == 0:
+        return None
+    rows = np.divide(rows, largest, dtype=np.float64)
+    squares, U = scipy.linalg.eigh(rows @ rows.T, driver="evd")
+    squares, U = squares[::-1][:rank], U[:, ::-1][:, :rank]
+    if squares[-1] <= _UNEVEN * squares[0]:
+        return None
+    V = rows.T @ (U / np.sqrt(squares))
+    if squares[-1] <= np.sqrt(_UNEVEN) * squares[0]:
+        # Small values cost digits of the right angles, which the products of the axes show.
+        V = scipy.linalg.solve_triangular(scipy.linalg.cholesky(V.T @ V), V.T, trans="T").T
+    return np.ascontiguousarray(V)
 
 
 def _whitening(moments: RootMoments) -> Coordinates:
@@ -272,6 +318,7 @@ class FeatureFrame:
     def decide(
         cls,
         moments: FeatureMoments,
+        second: Callable[[], SecondMoments | None] = lambda: None,
         *,
         scaling: str = "none",
         penalty: str = "weights",
@@ -281,7 +328,7 @@ class FeatureFrame:
     ) -> FeatureFrame:
         coordinates = None
         if moments.columns is not None:
-            coordinates = decide_coordinates(moments, scaling=scaling, penalty=penalty, centre=centre)
+            coordinates = decide_coordinates(moments, second, scaling=scaling, penalty=penalty, centre=centre)
         label_scales = (
             None if count_weighting == 0 else scales_by_count(moments.label_counts, count_weighting)
         )
@@ -289,6 +336,11 @@ class FeatureFrame:
             by_positives = scales_by_positives(moments.label_positives, label_weighting)
             label_scales = by_positives if label_scales is None else label_scales * by_positives
         return cls(coordinates, moments.n_rows, moments.filled_rows / max(moments.n_rows, 1), label_scales)
+
+    @property
+    def excess(self) -> float:
+        """What the mean squared length of the rows is more than it is where they are meant to be."""
+        return 0.0 if self.coordinates is None else self.coordinates.excess
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,11 @@ from labelgap.labels import ObservedLabels
 
 # Multiply-adds beyond which principal axes are not worth their time.
 ROTATION_WORK = 2e10
-# A sparse X with this many features for each row is taken to the span of its rows, if it is no larger dense.
-_FEW_ROWS, _LARGEST_DENSE = 4, 1 << 24
+# What a fit does with a stored number of X, and with a row of W, takes as long as it does with this many
+# numbers of a dense array. That an array of this many features is turned to its axes takes as long again.
+_PER_STORED, _PER_FEATURE, _TURNED = 2.5, 50, 4000
+# Numbers in the largest sparse X that is made dense for the sake of speed.
+_LARGEST_DENSE = 1 << 24
 # Values of X that are worked on at a time.
 _BLOCK = 1 << 20
 
@@ -132,7 +135,7 @@ class SecondMoments:
             return cls(columns, None, X.toarray() if sp.issparse(X) else np.asarray(X))
         gram = np.zeros((d, d))
         for rows in row_blocks(n, d):
-            centred = X[rows] - columns.mean
+            centred = (X[rows].toarray() if sp.issparse(X) else X[rows]) - columns.mean
             gram += centred.T @ centred
         return cls(columns, gram, None)
 
@@ -195,11 +198,12 @@ def _compressed(rows: Floats) -> Floats:
 class FeatureMoments:
     """What a part knows of its features, and of the rows that have parameters of their own.
 
-    ``second`` is None where principal axes are out of reach or not wanted, ``root`` where the penalty is on
-    W.
+    ``second`` is there for rows that are given up, if they can be taken to axes; all others are asked for it
+    once axes are wanted. ``root`` is None where the penalty is on W.
     """
 
     is_sparse: bool
+    """Whether X was handed in as a sparse matrix, whose zeros are its centre."""
     columns: ColumnMoments | None
     second: SecondMoments | None
     root: RootMoments | None
@@ -210,6 +214,8 @@ class FeatureMoments:
     """The number of entries of each label."""
     label_positives: NDArray[np.int64]
     """The number of entries above 0 of each label."""
+    n_stored: int = 0
+    """The numbers that X would store if it were sparse."""
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -221,20 +227,37 @@ class FeatureMoments:
             self.filled_rows + other.filled_rows,
             self.label_counts + other.label_counts,
             self.label_positives + other.label_positives,
+            self.n_stored + other.n_stored,
         )
 
     def _added_second(self, other: Self) -> SecondMoments | None:
         if self.second is None or other.second is None or self.columns is None:
             return None
-        n, d = self.n_rows + other.n_rows, len(self.columns.mean)
-        return self.second + other.second if wants_axes(n, d, self.is_sparse) else None
+        can_turn = can_have_axes(self.n_rows + other.n_rows, len(self.columns.mean))
+        return self.second + other.second if can_turn else None
+
+    @property
+    def wants_dense(self) -> bool:
+        """Whether a fit has less to do with a dense array than with the numbers that are stored."""
+        assert self.columns is not None
+        shape = self.n_rows, len(self.columns.mean)
+        too_large = self.is_sparse and shape[0] * shape[1] > _LARGEST_DENSE
+        return not too_large and is_cheaper_dense(*shape, self.n_stored)
 
 
-def wants_axes(n: int, d: int, is_sparse: bool) -> bool:
-    """Whether features of this size are worth taking to their principal axes."""
-    if is_sparse and (_FEW_ROWS * n > d or n * d > _LARGEST_DENSE):
-        return False
+def can_have_axes(n: int, d: int) -> bool:
+    """Whether principal axes of n rows of d features are within reach."""
     return n * d * min(n, d) <= ROTATION_WORK
+
+
+def is_cheaper_dense(n: int, d: int, n_stored: int) -> bool:
+    """Whether n rows of d features are worked on sooner as a dense array, in principal axes if they can be.
+
+    Stored numbers are gathered one by one, and those of an array stream by. In axes there are no more
+    coordinates than rows, for the array and for W; but the array must be turned to them.
+    """
+    rank, turned = (min(n, d), d / _TURNED) if can_have_axes(n, d) else (d, 0.0)
+    return n * rank * (1.0 + turned) <= _PER_STORED * n_stored + _PER_FEATURE * (d - rank)
 
 
 # -- of labels ---------------------------------------------------------------------------------------------

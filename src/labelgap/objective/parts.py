@@ -14,7 +14,7 @@ from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.frame import FeatureFrame, Frame
-from labelgap.objective.moments import FeatureMoments, ObservedMoments, UnlabelledMoments
+from labelgap.objective.moments import FeatureMoments, ObservedMoments, SecondMoments, UnlabelledMoments
 from labelgap.objective.protocol import Objective
 
 
@@ -102,6 +102,10 @@ class RowData(Protocol):
     def n_rows(self) -> int: ...
 
     def moments(self, settings: FeatureSettings) -> FeatureMoments: ...
+
+    def second_moments(self) -> SecondMoments:
+        """What principal axes are found from; asked for only where they are wanted."""
+        ...
 
     def gram(self, settings: FeatureSettings, frame: FeatureFrame) -> Floats:
         """``XᵀX`` of the rows in the frame's coordinates."""

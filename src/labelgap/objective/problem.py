@@ -10,6 +10,7 @@ from operator import add
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
@@ -23,7 +24,7 @@ from labelgap.objective.frame import (
     orthonormal,
     unlabelled_frame,
 )
-from labelgap.objective.moments import FeatureMoments, ObservedMoments, UnlabelledMoments
+from labelgap.objective.moments import FeatureMoments, ObservedMoments, SecondMoments, UnlabelledMoments
 from labelgap.objective.parts import Backend, ProblemSettings, RowBlock, RowData
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.objective.sum import RowSplit, SumBounds, SumObjective
@@ -77,9 +78,17 @@ class Problem:
 
     def _decide_features(self) -> FeatureFrame:
         settings = self.settings.features
-        moments = reduce(add, (rows.moments(settings) for rows in self._rows))
+        moments, gone = reduce(add, (rows.moments(settings) for rows in self._rows)), self._gone
+
+        def second() -> SecondMoments | None:
+            total = reduce(add, (rows.second_moments() for rows in self._rows))
+            if gone is None:
+                return total
+            return None if gone.second is None else total + gone.second
+
         frame = FeatureFrame.decide(
-            moments if self._gone is None else moments + self._gone,
+            moments if gone is None else moments + gone,
+            second,
             scaling=settings.scaling,
             penalty=settings.penalty,
             centre=settings.centre,
@@ -135,6 +144,11 @@ class Problem:
         return self.settings.loss
 
     @property
+    def has_sparse_features(self) -> bool:
+        """Whether the features of the rows were handed in as a sparse matrix."""
+        return bool(sp.issparse(self._blocks[0].X))
+
+    @property
     def feature_scales(self) -> Floats | None:
         """What the columns of the features are multiplied with; None where they are left alone."""
         coordinates = self.features.coordinates
@@ -142,9 +156,12 @@ class Problem:
 
     @cached_property
     def mean_square_length(self) -> float:
-        """The mean squared length of a row of features, in the coordinates that are penalised."""
+        """The mean squared length of a row of features, in the units that are penalised.
+
+        It is about 0 for a sparse X; for a dense one about the centre, if a free intercept can absorb that.
+        """
         total = sum(rows.square_length(self.settings.features, self.features) for rows in self._rows)
-        return total / max(sum(rows.n_rows for rows in self._rows), 1)
+        return total / max(sum(rows.n_rows for rows in self._rows), 1) - self.features.excess
 
     @property
     def row_features(self) -> Any:

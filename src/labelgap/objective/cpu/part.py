@@ -48,8 +48,8 @@ from labelgap.objective.moments import (
     RootMoments,
     SecondMoments,
     UnlabelledMoments,
+    can_have_axes,
     row_blocks,
-    wants_axes,
 )
 from labelgap.objective.parts import FeatureSettings, Part, ProblemSettings, RowBlock
 from labelgap.objective.protocol import Objective
@@ -71,19 +71,34 @@ class CpuRows:
         self._frozen = False
 
     def moments(self, settings: FeatureSettings) -> FeatureMoments:
-        X, columns, second, root = self._X, None, None, None
+        X, columns, root, n_stored = self._X, None, None, 0
         is_sparse = sp.issparse(X)
         if X is not None and not settings.own_rows:
-            # Whatever the settings, they are the same.
-            columns = self._columns = self._columns or ColumnMoments.of(X)
+            columns = self._known_columns()
+            n_stored = int(X.nnz if is_sparse else np.count_nonzero(X))
             if settings.penalty == "scores":
                 _refuse_large(X)
                 root = RootMoments.of(X)
-            elif wants_axes(X.shape[0], X.shape[1], is_sparse):
-                second = SecondMoments.of(X, columns)
         filled = float(np.maximum(self._counts, 1).sum())
         counts = self._label_counts, self._label_positives
-        return FeatureMoments(is_sparse, columns, second, root, self.n_rows, filled, *counts)
+        return FeatureMoments(is_sparse, columns, None, root, self.n_rows, filled, *counts, n_stored)
+
+    def second_moments(self) -> SecondMoments:
+        return SecondMoments.of(self._X, self._known_columns())
+
+    def lasting_moments(self, settings: FeatureSettings) -> FeatureMoments:
+        """The moments of rows that are given up."""
+        moments = self.moments(settings)
+        if moments.columns is None or moments.root is not None or not can_have_axes(*self._X.shape):
+            return moments
+        # With later rows, those of a dense X may want axes though these alone do not.
+        wanted = moments.wants_dense or not moments.is_sparse
+        return replace(moments, second=self.second_moments()) if wanted else moments
+
+    def _known_columns(self) -> ColumnMoments:
+        # Whatever the settings, they are the same.
+        self._columns = self._columns or ColumnMoments.of(self._X)
+        return self._columns
 
     def design(self, settings: FeatureSettings, frame: FeatureFrame) -> Design:
         """The features of rows and labels in the frame's coordinates; made once for a frame."""

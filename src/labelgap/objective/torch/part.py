@@ -6,6 +6,7 @@ and again runs on the device.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from labelgap.losses import Loss
 from labelgap.objective.cpu.part import CpuRows, ObservedPart, UnlabelledPart, moved_rows
 from labelgap.objective.cpu.score_bound import stiffness_for
 from labelgap.objective.frame import FeatureFrame, Frame
-from labelgap.objective.moments import FeatureMoments
+from labelgap.objective.moments import FeatureMoments, SecondMoments
 from labelgap.objective.parts import FeatureSettings, Part, ProblemSettings, RowBlock
 from labelgap.objective.protocol import Objective
 from labelgap.objective.torch.design import TensorDesign
@@ -53,7 +54,14 @@ class TorchRows:
         self._design: tuple[FeatureSettings, FeatureFrame, TensorDesign] | None = None
 
     def moments(self, settings: FeatureSettings) -> FeatureMoments:
-        return self._host.moments(settings)
+        moments = self._host.moments(settings)
+        if moments.is_sparse or moments.columns is None:
+            return moments
+        # A GPU streams an array about thirty times as fast as it gathers as many stored numbers.
+        return replace(moments, n_stored=self.n_rows * len(moments.columns.mean))
+
+    def second_moments(self) -> SecondMoments:
+        return self._host.second_moments()
 
     def design(self, settings: FeatureSettings, frame: FeatureFrame) -> TensorDesign:
         """The features of rows and labels in the frame's coordinates; made once for a frame."""
