@@ -267,19 +267,6 @@ def read_only(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
     return view
 
 
-def in_single(array: NDArray[Any], factor: float = 1.0) -> NDArray[np.float32]:
-    """``factor · array`` in single precision, without a copy in another one.
-
-    Examples
-    --------
-    >>> in_single(np.array([1e-300, 3e-300]), 1e300)
-    array([1., 3.], dtype=float32)
-    """
-    out = np.empty(array.shape, np.float32)
-    np.multiply(array, factor, dtype=np.float64, out=out, casting="unsafe")
-    return out
-
-
 def binary_and_real(targets: NDArray[Any], dtype: Any) -> tuple[NDArray[np.int8], NDArray[Any]]:
     """The targets as yes/no labels (int8), or else as numbers of the given type; the other one is empty.
 

@@ -6,6 +6,7 @@ Sizes are no multiples of blocks, vectors and lines, and go beyond all of them w
 from __future__ import annotations
 
 import multiprocessing
+import threading
 from itertools import product
 
 import numpy as np
@@ -115,6 +116,7 @@ def entry_answers(shape, density, k, dtype):
 
 def test_entries_whatever_the_threads(monkeypatch):
     """Equal to numpy, and to themselves bit for bit with any number of threads."""
+    monkeypatch.setattr(threads, "LEAST_WORK", 1000)
     for (shape, density), k, dtype in product(SHAPES, (0, 1, 5, 8, 17, 40, 100), BOTH_TYPES):
         if shape[1] > 10_000 and k > 8:
             continue
@@ -203,6 +205,7 @@ def test_a_table_that_is_gathered_often_begins_with_a_cache_line():
 
 def test_feature_products_whatever_the_threads(monkeypatch):
     """Narrower than a vector, whole and broken numbers of vectors, tiles of them, and rows beyond a block."""
+    monkeypatch.setattr(threads, "LEAST_WORK", 1000)
     for n, d, n_labels in (
         (41, 17, 1),
         (41, 17, 19),
@@ -449,6 +452,31 @@ def test_rows_are_covered_once_and_errors_reach_the_caller():
 
     with limit_threads(2), pytest.raises(FloatingPointError, match="in a thread"):
         threads.run_over_rows(failing, np.arange(5) * 10**6, 10)
+
+
+def test_threads_that_do_not_come_are_not_waited_for():
+    begun, over = threading.Event(), threading.Event()
+
+    def occupied():
+        begun.set()
+        over.wait(60)
+
+    busy = [threads.shared_pool(2).submit(occupied) for _ in range(64)]
+    begun.wait(60)
+    try:
+        seen = np.zeros(8, dtype=int)
+
+        def kernel(start, stop):
+            seen[start:stop] += 1
+
+        with limit_threads(2):
+            threads.run_over_rows(kernel, np.arange(9) * 10**6, 10)
+            doubled = threads.map_in_order(lambda item: 2 * item, range(5))
+        assert seen.tolist() == [1] * 8
+        assert doubled == [0, 2, 4, 6, 8]
+        assert not any(job.done() for job in busy)
+    finally:
+        over.set()
 
 
 def _answers():

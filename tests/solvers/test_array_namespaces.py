@@ -16,7 +16,7 @@ from labelgap.solvers import SOLVERS, Penalties, solve_alternating, solve_factor
 from labelgap.solvers.certificate import certify
 from labelgap.solvers.linalg import balanced, thin_qr
 from labelgap.solvers.loop import Checkpoint, starting_factors
-from labelgap.solvers.spectral import LowRankShift, leading_triplets
+from labelgap.solvers.spectral import LowRankShift, following_triplets, leading_triplets
 from solver_problems import Case
 
 pytestmark = pytest.mark.pairwise
@@ -195,10 +195,11 @@ def test_leading_triplets(machine, shape, count, may_form):
     assert values[0] * (1 - 10 * close) <= found.top <= values[0] * (1 + max(10 * close, 1e-6))
     leading = np.asarray(found.left)[:, 0] @ H @ np.asarray(found.right)[:, 0]
     assert leading == pytest.approx(values[0], rel=1e-5)
-    if may_form:
-        single = leading_triplets(shift, shape, count, may_form, single=1.0)
-        assert machine.owns(single.left, single.values, single.right)
-        assert_allclose(np.asarray(single.values), values, rtol=1e-4)
+    followed = following_triplets(
+        shift, shape, found.right, above=0.5 * (values[0] + values[-1]), may_form=may_form
+    )
+    assert machine.owns(followed.left, followed.values, followed.right)
+    assert np.asarray(followed.values)[0] == pytest.approx(values[0], rel=1e-4)
 
 
 class KnownMatrix:

@@ -206,14 +206,7 @@ def span_of(objective: Objective, model: Factors, penalties: Penalties) -> Float
     point = objective.at(starting_factors(objective, model))
     left, right, _ = point.factors
     slopes = LowRankShift(point.score_gradient(), left, right, None, penalties.ridge)
-    found = leading_triplets(
-        slopes,
-        objective.shape,
-        min(objective.shape),
-        objective.may_form,
-        above=least,
-        single=least if least > 0 else None,
-    )
+    found = leading_triplets(slopes, objective.shape, min(objective.shape), objective.may_form, above=least)
     own = np.asarray(to_host(left), dtype=np.float64)
     lengths = np.sqrt(np.sum(np.square(own), axis=0))
     both = np.hstack([own / np.where(lengths > 0, lengths, math.inf), to_host(found.left)])

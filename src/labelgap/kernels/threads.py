@@ -2,6 +2,10 @@
 
 A kernel takes a range of rows as its last two arguments and writes only to those rows, so its result does
 not depend on how the rows are shared out, and hence not on the number of threads.
+
+Work is cut into more pieces than there are threads, and whoever is free takes the next one. The calling
+thread is one of them, and it never waits for a thread that has not begun: where other processes keep the
+cores busy, it does the work alone. Pieces are so long that handing them out costs nothing beside them.
 """
 
 from __future__ import annotations
@@ -16,8 +20,11 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-# Below this many multiply-adds, handing work to a second thread costs more than it saves.
-_MIN_WORK_PER_THREAD = 200_000
+LEAST_WORK = 1_000_000
+"""Multiply-adds of a piece of work, at least: about half a millisecond. To wake another thread takes a tenth
+of one on an idle machine, and longer on a busy one."""
+# Pieces for each thread, at most.
+_PIECES = 4
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -64,11 +71,30 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_pool)
 
 
-def _shared_pool(threads: int) -> ThreadPoolExecutor:
+def shared_pool(threads: int) -> ThreadPoolExecutor:
+    """The threads beside the calling ones, for so many in all at least where this is the first call."""
     global _pool
     if _pool is None:
         _pool = ThreadPoolExecutor(max_workers=max(available_threads(), threads) - 1 or 1)
     return _pool
+
+
+def _share_out(do: Callable[[int], None], count: int, threads: int) -> None:
+    """``do`` every number below ``count``, side by side in this thread and others."""
+    numbers = iter(range(count))
+
+    def take() -> None:
+        while (number := next(numbers, None)) is not None:
+            do(number)
+
+    others = [shared_pool(threads).submit(take) for _ in range(min(threads, count) - 1)]
+    try:
+        take()
+    finally:
+        # Whoever has not begun by now is not needed.
+        begun = [job for job in others if not job.cancel()]
+        for job in begun:
+            job.result()
 
 
 def run_over_rows(
@@ -76,19 +102,16 @@ def run_over_rows(
 ) -> None:
     """Run ``kernel(*args, start, stop)`` over all rows, shared out so that entries balance."""
     rows, entries = len(indptr) - 1, int(indptr[-1])
-    worth = 1 + entries * work_per_entry // _MIN_WORK_PER_THREAD
+    worth = entries * work_per_entry // LEAST_WORK
     # How many threads there may be takes longer to find out than little work does.
-    threads = 1 if worth == 1 else min(thread_count(), worth, rows)
+    threads = 1 if worth <= 1 else min(thread_count(), worth, rows)
     if threads <= 1:
         kernel(*args, 0, rows)
         return
-    pool = _shared_pool(threads)
-    targets = np.arange(1, threads) * (entries / threads)
+    pieces = min(_PIECES * threads, worth, rows)
+    targets = np.arange(1, pieces) * (entries / pieces)
     cuts = [0, *np.searchsorted(indptr, targets).tolist(), rows]
-    waiting = [pool.submit(kernel, *args, cuts[t], cuts[t + 1]) for t in range(1, threads)]
-    kernel(*args, cuts[0], cuts[1])
-    for job in waiting:
-        job.result()
+    _share_out(lambda piece: kernel(*args, cuts[piece], cuts[piece + 1]), pieces, threads)
 
 
 def map_in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -99,16 +122,15 @@ def map_in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     threads = min(thread_count(), len(items))
     if threads <= 1:
         return [work(item) for item in items]
-    cuts = [len(items) * t // threads for t in range(threads + 1)]
+    results: list[Any] = [None] * len(items)
 
-    def run(t: int) -> list[R]:
-        # Work that itself asked for threads would wait for the pool that it keeps busy.
+    def do(number: int) -> None:
+        # The others are at work on other items.
         with limit_threads(1):
-            return [work(item) for item in items[cuts[t] : cuts[t + 1]]]
+            results[number] = work(items[number])
 
-    waiting = [_shared_pool(threads).submit(run, t) for t in range(1, threads)]
-    first = run(0)
-    return [result for part in (first, *(job.result() for job in waiting)) for result in part]
+    _share_out(do, len(items), threads)
+    return results
 
 
 def run_parts(
@@ -119,11 +141,4 @@ def run_parts(
 ) -> None:
     """Run ``kernel(*shared, *workspace, start, stop)`` between neighbouring cuts, each with its workspace."""
     parts = len(cuts) - 1
-    if parts == 1:
-        kernel(*shared, *workspaces[0], cuts[0], cuts[1])
-        return
-    pool = _shared_pool(parts)
-    waiting = [pool.submit(kernel, *shared, *workspaces[t], cuts[t], cuts[t + 1]) for t in range(1, parts)]
-    kernel(*shared, *workspaces[0], cuts[0], cuts[1])
-    for job in waiting:
-        job.result()
+    _share_out(lambda t: kernel(*shared, *workspaces[t], cuts[t], cuts[t + 1]), parts, parts)

@@ -56,9 +56,6 @@ class ScoreGradient(Protocol):
         """``Xᵀ G F`` as a dense array like W, for callers that know it to be small."""
         ...
 
-    # One of numpy's may have ``matrix_in_single(unit)``, the matrix in single precision and in such units,
-    # where that takes less time than to make and round it.
-
     def label_capacity(self, scale: float) -> Floats | None:
         """Sums over each label's entries (3 x L) that :meth:`conjugate` must know of all parts together.
 

@@ -29,7 +29,7 @@ from array_api_compat import device, is_numpy_namespace
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Objective, Point, ScoreGradient
 from labelgap.solvers.linalg import Array, dot, namespace, product_values, rounding
-from labelgap.solvers.spectral import SHORT, LowRankShift, SingularTriplets, leading_triplets
+from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets
 
 # Columns of the gradient that are formed at a time where all of it may not be.
 _BLOCK = 64
@@ -286,7 +286,7 @@ class GapBound:
         """The certificate with σ₁ to this accuracy; ``rougher`` is one with σ₁ to less of it."""
         objective, penalties = self._objective, self._penalties
         start = None if rougher is None else rougher.residual
-        residual = self._in_single(directions, above, accuracy, start) if accuracy >= _IN_SINGLE else None
+        residual = self._in_single(directions, accuracy, start) if accuracy >= _IN_SINGLE else None
         if residual is None:
             residual = leading_triplets(
                 self._shift, objective.shape, directions, objective.may_form, above, accuracy, start=start
@@ -299,35 +299,19 @@ class GapBound:
         return Certificate(self._primal, float(lower), residual, self._size)
 
     def _in_single(
-        self, directions: int, above: float | None, accuracy: float, start: SingularTriplets | None
+        self, count: int, accuracy: float, start: SingularTriplets | None
     ) -> SingularTriplets | None:
-        """The triplets in single precision; None where that is not faster or not safe.
-
-        A gradient that may be formed is formed in double precision, and then rounded: sums over many rows
-        that cancel in the end lose more than their result in single precision.
-        """
-        objective, shift, trace = self._objective, self._shift, self._penalties.trace
+        """The triplets in single precision; None where that is not faster or not safe."""
+        objective, trace = self._objective, self._penalties.trace
         # A gradient that is too small for single precision is far below any such λ.
         safe = _SMALLEST <= trace <= 1 / _SMALLEST
-        formed = objective.may_form
-        worth_it = min(objective.shape) > SHORT if formed else objective.n_stored >= _LARGE
-        if not (safe and worth_it and is_numpy_namespace(objective.xp)):
+        large = not objective.may_form and objective.n_stored >= _LARGE
+        if not (safe and large and is_numpy_namespace(objective.xp)):
             return None
-        if formed:
-            shift.form()
-        else:
-            shift = shift.in_single()
         with np.errstate(over="ignore", invalid="ignore"):
             try:
                 found = leading_triplets(
-                    shift,
-                    objective.shape,
-                    directions,
-                    formed,
-                    above=above,
-                    accuracy=accuracy,
-                    start=start,
-                    single=trace,
+                    self._shift.in_single(), objective.shape, count, False, accuracy=accuracy, start=start
                 )
             except np.linalg.LinAlgError:
                 # One that is too large has infinite products.

@@ -1,9 +1,10 @@
 """The convex problem in W itself: accelerated proximal gradient with W kept in low-rank form.
 
 Each step soft-thresholds the singular values of ``Y − τ XᵀG``, a low-rank matrix plus a product with sparse
-factors, of which only the leading triplets are computed. Each new W gets its best intercept; between steps b
-is extrapolated with W. Momentum is restarted when a step goes against it, or the objective rises (O'Donoghue
-and Candès), and the step size follows the local curvature both ways (Scheinberg, Goldfarb and Bai).
+factors, of which only the leading triplets are computed, from those of the step before. Each new W gets its
+best intercept; between steps b is extrapolated with W. Momentum is restarted when a step goes against it, or
+the objective rises (O'Donoghue and Candès), and the step size follows the local curvature both ways
+(Scheinberg, Goldfarb and Bai).
 
 It needs no second derivatives and no factorisation. Where features are well conditioned it reaches a gap of
 1e-3 in tens of steps whatever the rank, which is why :mod:`labelgap.solvers.factored` begins with it too.
@@ -34,7 +35,7 @@ from labelgap.solvers.loop import (
     scalars,
     starting_factors,
 )
-from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets, lost_in_single
+from labelgap.solvers.spectral import LowRankShift, SingularTriplets, following_triplets
 
 _CERTIFY_EVERY = 10
 # Steps between two places from which a run can be resumed; a multiple of those between two certificates.
@@ -58,10 +59,6 @@ _PROBES, _ALLOWANCE, _LEAST_STIFFNESS = 8, 2.0, 1e-12
 # the next one. Steps become longer, by the second factor, only after one that could have been longer by the
 # inverse of the third: where each is as long as it may be, longer ones would be made twice.
 _TOO_LONG, _LONGER, _COULD_BE_LONGER = 1.5, 0.9, 0.6
-# Steps that still close gaps above the first number go by singular vectors in single precision, where that
-# loses no more of λ than the second number, and than the third one of the gap: no smaller gap can be reached
-# than what is lost.
-_FEW_DIGITS_ABOVE, _MAY_BE_LOST, _LOST_OF_GAP = 1e-3, 1e-2, 0.1
 # The accuracies of σ₁ in a certificate, and the least gap for which the first one will do.
 _ROUGH, _FINEST = 1e-2, 1e-7
 # What rounding may add to the rise of the data term in a step: a fraction of it, and in units of rounding.
@@ -110,8 +107,8 @@ class ProximalPath:
         self._stiffness = self._last_stiffness = 0.0
         # A place at W = 0 with the singular triplets of its gradient.
         self._at_zero: tuple[Iterate, SingularTriplets] | None = None
-        # σ₁ of the last step, where it is known, and the gap of the last certificate.
-        self._top, self._relative_gap = math.inf, math.inf
+        # Right singular vectors of the last step, among which those of the next one nearly are.
+        self._vectors: Array | None = None
         self.dual = -math.inf
         """The best lower bound on the optimum so far."""
 
@@ -144,7 +141,7 @@ class ProximalPath:
             Factors(*(state[f"{name}{field}"] for field in Factors._fields))
             for name in ("here_", "previous_")
         )
-        self._here, self._top = self._iterate(here), math.inf
+        self._here, self._vectors = self._iterate(here), None
         self._previous = self._here if state["resting"] else self._iterate(previous)
         return state
 
@@ -186,8 +183,10 @@ class ProximalPath:
         # With momentum the latest bound is not always the best.
         certificate = certificate.with_bound(self.dual)
         self.dual = certificate.dual
-        self._relative_gap = certificate.relative_gap
         self._intercept_tol = max(self._tol, _EARLY * certificate.relative_gap)
+        if self._vectors is None:
+            known = self.point.factors.right, certificate.residual.right
+            self._vectors = self._objective.xp.concat(known, axis=1)
         if self._stiffness == 0:
             self._begin_with(certificate.residual.left, certificate.residual.right)
         return certificate
@@ -272,48 +271,22 @@ class ProximalPath:
 
     def _triplets(self, ahead: Iterate) -> SingularTriplets:
         """The singular triplets of ``XᵀG − M·Y`` above λ, and sometimes more."""
-        if self._at_zero is not None and self._at_zero[0] is ahead:
-            self._top = self._at_zero[1].top
-            return self._at_zero[1]
-        self._at_zero = None
-        objective, trace, factors = self._objective, self._penalties.trace, ahead.point.factors
-        shape = objective.shape
-        gradient = ahead.point.score_gradient()
-        shift = LowRankShift(gradient, factors.left, factors.right, ahead.W, -self._stiffness)
-        # A matrix that may be formed gives all its triplets for the price of a few.
-        count = min(shape) if self._formed else min(self.point.factors.rank + 4, *shape)
-        single = self._few_digits_will_do(self._top)
-        while True:
-            triplets = leading_triplets(
-                shift,
-                shape,
-                count,
-                objective.may_form,
-                above=trace,
-                every=True,
-                single=trace if single else None,
-            )
-            self._top = triplets.top
-            if single and not self._few_digits_will_do(self._top):
-                # The last step was from another matrix.
-                single = False
-                continue
-            if self._formed or float(triplets.values[-1]) <= trace or count >= min(shape):
-                return triplets
-            count = min(2 * count, *shape)
-
-    def _few_digits_will_do(self, top: float) -> bool:
-        """Whether single precision has the digits that a step needs, with a σ₁ of ``top``.
-
-        One that is not known yet is taken for λ: it will be known after the step.
-        """
-        # The gap of a capped fit stays open whatever its steps are like.
-        capped = self._cap < min(self._objective.shape)
-        if not self._formed or capped or self._relative_gap <= _FEW_DIGITS_ABOVE:
-            return False
-        may_be_lost = min(_MAY_BE_LOST, _LOST_OF_GAP * self._relative_gap)
-        trace = self._penalties.trace
-        return trace > 0 and lost_in_single(trace if top == math.inf else top, trace) <= may_be_lost
+        factors, at_zero, self._at_zero = ahead.point.factors, self._at_zero, None
+        if at_zero is not None and at_zero[0] is ahead:
+            self._vectors = at_zero[1].right
+            return at_zero[1]
+        shift = LowRankShift(
+            ahead.point.score_gradient(), factors.left, factors.right, ahead.W, -self._stiffness
+        )
+        found = following_triplets(
+            shift,
+            self._objective.shape,
+            factors.right if self._vectors is None else self._vectors,
+            above=self._penalties.trace,
+            may_form=self._formed,
+        )
+        self._vectors = found.right
+        return found
 
     def _needed_stiffness(self, ahead: Iterate, candidate: Iterate, ahead_by: float) -> tuple[float, bool]:
         """The least M with ``f(W) ≤ f(Y) + ⟨∇f(Y), W − Y⟩ + M/2 ‖W − Y‖²``, each with its own intercept.

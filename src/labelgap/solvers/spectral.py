@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse.linalg as spla
-from array_api_compat import device, is_numpy_array
-from numpy.typing import NDArray
+from array_api_compat import device
 
-from labelgap._arrays import in_single
-from labelgap._types import Floats
 from labelgap.objective.protocol import ScoreGradient
 from labelgap.solvers.linalg import (
     Array,
-    column_squares,
     contiguous,
-    eigenvectors_in_single,
     leading_eigenvectors,
     like,
     namespace,
@@ -35,15 +28,13 @@ from labelgap.solvers.linalg import (
 
 SHORT = 32
 """The shorter side of a matrix up to which its singular value decomposition is as fast as its Gram matrix."""
-# What single precision loses of the square of a singular value, as a fraction of the square of the largest.
-_LOST_IN_SINGLE = 1e-6
-# Triplets up to which blocks of vectors find all of them.
-_FEW_TRIPLETS = 8
-# Lanczos approaches σ₁ from below; the last digits it may miss are added to what it reports.
-_ARPACK_TOLERANCE = 1e-7
-# ARPACK's restarts before it gives up: values that lie close together, as those of noise do, may take it
-# thousands of them.
-_ARPACK_RESTARTS = 1000
+# Vectors that are carried from step to step beside those that are needed, and random ones that join them in
+# each: a direction that begins to matter is found by these, and has come close when it does.
+_SPARE, _FRESH = 8, 4
+# Steps of subspace iteration where random vectors have to come close at once.
+_STEPS = 3
+# The fraction of all singular vectors from which on all of them are as cheap.
+_MANY = 1 / 3
 # What rounding may take from σ₁, as a fraction of it and in units of rounding; the larger one is added.
 _MARGIN, _MARGIN_ROUNDING = 1e-12, 16
 # The same for products in single precision, as a fraction of σ₁.
@@ -62,10 +53,6 @@ class LowRankShift:
     scale: float = 1.0
     _formed: Array | None = field(default=None, init=False, repr=False)
 
-    def form(self) -> None:
-        """Have ``Xᵀ G`` formed in its own precision, from which it is rounded then."""
-        self._formed = self.gradient_matrix
-
     @property
     def gradient_matrix(self) -> Array:
         """``Xᵀ G``, formed once."""
@@ -80,18 +67,6 @@ class LowRankShift:
         right = self.scale * self.right
         total = self.left @ right.T if self.product is None else self.scale * self.product
         total += self.gradient_matrix
-        return total
-
-    def matrix_in_single(self, unit: float) -> NDArray[np.float32]:
-        """The matrix in single precision and in such units; numpy's alone."""
-        # Some gradients have it without one in double precision.
-        formed = getattr(self.gradient, "matrix_in_single", None)
-        if formed is None or self._formed is not None:
-            return in_single(self.matrix(), 1 / unit)
-        total: NDArray[np.float32] = formed(unit)
-        if self.scale != 0 and self.left.shape[1]:
-            product = self.left @ self.right.T if self.product is None else self.product
-            total += in_single(product, self.scale / unit)
         return total
 
     def times(self, V: Array) -> Array:
@@ -142,30 +117,52 @@ def leading_triplets(
     may_form: bool,
     above: float | None = None,
     accuracy: float = 1e-7,
-    every: bool = False,
     start: SingularTriplets | None = None,
-    single: float | None = None,
 ) -> SingularTriplets:
     """The ``count`` largest singular triplets of a (d x L) operator, without those not ``above`` a value.
 
     The matrix is formed only where the objective says that it ``may_form`` one; there the values are exact to
-    rounding. Otherwise Lanczos with a fixed random start, to a relative residual of ``accuracy``, which is
-    added to ``top``. That is the residual of the first triplet; with ``every``, all have it as far as they
-    can be found. ``top`` would still be too low if the start were orthogonal to the leading vector, which has
-    probability zero. ``start`` are triplets of the same operator that were found less accurately.
-
-    With a unit ``single``, a matrix of numpy's that may be formed is made, squared and decomposed in single
-    precision and in units of it, in half the time: see :func:`lost_in_single` for what that costs. ``top`` is
-    no bound then. Other namespaces may be set to lose more than that.
+    rounding. Otherwise Lanczos with a fixed random start, until the first triplet has a relative residual of
+    ``accuracy``, which is added to ``top``. That would still be too low if the start were orthogonal to the
+    leading vector, which has probability zero. ``start`` are triplets of the same operator that were found
+    less accurately.
     """
     count = max(1, min(count, *shape))
     if may_form or count >= min(shape) - 1:
-        if single is not None and min(shape) > SHORT and is_numpy_array(operator.left):
-            found = _dense_in_single(operator, shape, count, above, single)
-            if found is not None:
-                return found
         return _dense(operator, shape, count, above)
-    return _lanczos(operator, shape, count, accuracy, every, start)
+    return _lanczos(operator, shape, count, accuracy, start)
+
+
+def following_triplets(
+    operator: LowRankShift, shape: tuple[int, int], start: Array, *, above: float, may_form: bool
+) -> SingularTriplets:
+    """The singular triplets above a value, and a few more, of an operator that is nearly a known one.
+
+    ``start`` are right vectors of that one. A step of subspace iteration, over all steps of a method, turns
+    them after the operators; its values are lower bounds, and the errors of those that it has followed for
+    a while are of second order. Where ``start`` is empty, or many triplets are wanted of a matrix that may be
+    formed, they are as exact as :func:`leading_triplets` has them.
+    """
+    xp, full = namespace(start), min(shape)
+    H = operator.matrix() if may_form else None
+    fresh, steps = _FRESH, 1
+    while True:
+        count = min(start.shape[1] + fresh, full)
+        if may_form and (count >= _MANY * full or steps > 1):
+            return _decomposed(H, shape, full, above)
+        random = standard_normal(np.random.default_rng(0), (shape[1], fresh), start)
+        V = xp.concat([start, random], axis=1)
+        for _ in range(steps):
+            U = thin_qr(operator.times(V) if H is None else H @ V)[0]
+            V = operator.transposed_times(U) if H is None else H.T @ U
+        Q, R = thin_qr(V)
+        turned, values, rotation = xp.linalg.svd(R, full_matrices=False)
+        kept = int(xp.count_nonzero(values > above)) + _SPARE
+        if kept < values.shape[0] + _SPARE or count == full:
+            left, right = (contiguous(part[:, :kept]) for part in (U @ rotation.T, Q @ turned))
+            return SingularTriplets(left, values[:kept], right, float(values[0]))
+        # All of them are above, and there may be more, of which nothing is known yet.
+        start, fresh, steps = Q @ turned, count, _STEPS
 
 
 def roughly_leading(
@@ -205,7 +202,10 @@ def roughly_leading(
 def _dense(
     operator: LowRankShift, shape: tuple[int, int], count: int, above: float | None
 ) -> SingularTriplets:
-    H = operator.matrix()
+    return _decomposed(operator.matrix(), shape, count, above)
+
+
+def _decomposed(H: Array, shape: tuple[int, int], count: int, above: float | None) -> SingularTriplets:
     xp = namespace(H)
     if min(shape) <= SHORT:
         left, values, right = small_svd(H)
@@ -228,41 +228,6 @@ def _dense(
     return SingularTriplets(left, values, right, _rounded_up(values))
 
 
-def lost_in_single(top: float, value: float) -> float:
-    """About which fraction of a singular value single precision loses, beside a largest one of ``top``."""
-    ratio = top / value if value > 0 else math.inf
-    # A power would raise where it overflows.
-    return 0.5 * _LOST_IN_SINGLE * ratio * ratio
-
-
-def _dense_in_single(
-    operator: LowRankShift, shape: tuple[int, int], count: int, above: float | None, unit: float
-) -> SingularTriplets | None:
-    """Vectors of unit length to rounding, orthogonal to it on the shorter side and nearly on the other.
-
-    None where the numbers are too large or too small for single precision, or are none.
-    """
-    tall = shape[0] >= shape[1]
-    with np.errstate(over="ignore", invalid="ignore"):
-        # In units of what is looked for no square overflows or vanishes.
-        H = operator.matrix_in_single(unit)
-        gram = H.T @ H if tall else H @ H.T
-    if not 0 < float(np.trace(gram)) < math.inf:
-        return None
-    squares, vectors = eigenvectors_in_single(gram)
-    values = unit * np.sqrt(np.clip(squares, 0.0, None).astype(np.float64))
-    count = _wanted(values, count, above)
-    values, known = values[:count], contiguous(vectors[:, :count].astype(np.float64))
-    # What their products lack of I, squared, is what one step of Newton's method leaves of it.
-    known = 1.5 * known - known @ (0.5 * (known.T @ known))
-    rounded = known.astype(np.float32)
-    other = (H @ rounded if tall else H.T @ rounded).astype(np.float64)
-    lengths = np.sqrt(column_squares(other))
-    other /= np.where(lengths > 0, lengths, math.inf)
-    left, right = (like(part, operator.left) for part in ((other, known) if tall else (known, other)))
-    return SingularTriplets(left, like(values, operator.left), right, float(values[0]))
-
-
 def _rounded_up(values: Array) -> float:
     return float(values[0]) * (1 + max(_MARGIN, _MARGIN_ROUNDING * rounding(values)))
 
@@ -279,13 +244,8 @@ def _lanczos(
     shape: tuple[int, int],
     count: int,
     accuracy: float,
-    every: bool,
     start: SingularTriplets | None,
 ) -> SingularTriplets:
-    doubles = is_numpy_array(operator.left) and operator.left.dtype == np.float64
-    if every and count > _FEW_TRIPLETS and doubles:
-        with contextlib.suppress(spla.ArpackError):
-            return _arpack(operator, shape, count, min(accuracy, _ARPACK_TOLERANCE))
     found = leading_by_blocks(
         operator.times,
         operator.transposed_times,
@@ -297,42 +257,6 @@ def _lanczos(
     )
     # The residual leaves out what its own computation rounds.
     return SingularTriplets(found.left, found.values, found.right, _rounded_up(found.values) + found.residual)
-
-
-def _arpack(operator: LowRankShift, shape: tuple[int, int], count: int, tol: float) -> SingularTriplets:
-    """Many triplets: one vector at a time makes the better basis of the same size.
-
-    Raises ``ArpackError`` where they are not found to this tolerance.
-    """
-
-    def forward(v: Floats) -> Floats:
-        return np.asarray(operator.times(v.reshape(-1, 1))).ravel()
-
-    def backward(u: Floats) -> Floats:
-        return np.asarray(operator.transposed_times(u.reshape(-1, 1))).ravel()
-
-    linear = spla.LinearOperator(
-        shape,
-        matvec=forward,
-        rmatvec=backward,
-        matmat=operator.times,
-        rmatmat=operator.transposed_times,
-        dtype=np.float64,
-    )
-    start = np.random.default_rng(0).standard_normal(min(shape))
-    probe = operator.times(np.random.default_rng(0).standard_normal((shape[1], 1)))
-    if not probe.any():
-        # ARPACK refuses the zero matrix.
-        return SingularTriplets(np.eye(shape[0], count), np.zeros(count), np.eye(shape[1], count), 0.0)
-    left, values, right = spla.svds(linear, k=count, tol=tol, v0=start, maxiter=_ARPACK_RESTARTS)
-    order = np.argsort(-values, kind="stable")
-    left, values, right = left[:, order], values[order], right[order].T
-    # One of the two vanishes by construction, depending on the side that ARPACK worked on.
-    residual = max(
-        norm(operator.times(right[:, :1]) - values[0] * left[:, :1]),
-        norm(operator.transposed_times(left[:, :1]) - values[0] * right[:, :1]),
-    )
-    return SingularTriplets(left, values, right, float(values[0]) * (1 + tol) + residual)
 
 
 # Vectors in a block, at least; with 8 doubles a row of a block is one cache line.

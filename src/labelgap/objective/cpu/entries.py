@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from labelgap._arrays import in_single
 from labelgap._types import Floats
 from labelgap.kernels.entry_pattern import EntryPattern, hessian_product
 from labelgap.kernels.loss_passes import LossPasses
@@ -16,7 +15,7 @@ from labelgap.kernels.losses import compiled_loss
 from labelgap.kernels.row_systems import solve_rows
 from labelgap.kernels.threads import map_in_order
 from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint, NumpyTerm
-from labelgap.objective.cpu.features import IdentityFeatures, ScaledIdentityFeatures, SparseFeatures
+from labelgap.objective.cpu.features import IdentityFeatures, ScaledIdentityFeatures
 from labelgap.objective.cpu.rowwise import RowwiseSteps
 from labelgap.objective.protocol import (
     Factors,
@@ -308,14 +307,6 @@ class EntryGradient(DesignGradient):
 
     def _by_features(self) -> Floats:
         return self._design.rows.transposed_matrix(self._term.pattern, self.entries)
-
-    def matrix_in_single(self, unit: float) -> NDArray[Any]:
-        """``Xᵀ G F / unit`` in single precision; sums over few rows are in it, too."""
-        rows, columns = self._design.rows, self._design.columns
-        few = rows.n_rows <= _FEW_ROWS and isinstance(columns, IdentityFeatures)
-        if few and isinstance(rows, SparseFeatures):
-            return rows.transposed_matrix(self._term.pattern, in_single(self.entries, 1 / unit))
-        return in_single(self.matrix(), 1 / unit)
 
     def label_capacity(self, scale: float) -> Floats | None:
         return None

@@ -176,19 +176,19 @@ class SparseFeatures:
         self, pattern: EntryPattern, left: Floats, right: Floats, product: Floats | None = None
     ) -> tuple[Floats, Floats | None]:
         # Through the factors an entry costs k, and so does a stored feature; through W an entry costs a row
-        # of X, whatever the rank. W is made only where it is no larger than the data.
+        # of X, whatever the rank. W is made only where it is no larger than the data, if nobody has made it.
         stored, entries, rank = len(self._rows[2]), len(pattern), left.shape[1]
         gathered = _GATHER * entries * (1 + stored // max(self.n_rows, 1))
         streamed = stored * pattern.n_labels
-        small = self.n_features * pattern.n_labels <= entries + stored
-        if not small or min(gathered, streamed) >= rank * (stored + entries):
+        there = product is not None or self.n_features * pattern.n_labels <= entries + stored
+        if not there or min(gathered, streamed) >= rank * (stored + entries):
             return through_factors(self, pattern, left, right)
         if streamed <= gathered and pattern.n_labels >= _SHORTEST:
             W = left @ right.T if product is None else product
             return feature_products.sampled_feature_product(
                 pattern.indptr, pattern.indices, self._rows, W
             ), None
-        W_by_label = np.ascontiguousarray(right @ left.T)
+        W_by_label = np.ascontiguousarray(right @ left.T if product is None else product.T)
         return sparse_sampled_product(pattern.indptr, pattern.indices, self._rows, W_by_label), None
 
     def transposed_matrix(self, pattern: EntryPattern, data: NDArray[Any]) -> NDArray[Any]:
