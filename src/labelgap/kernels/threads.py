@@ -3,9 +3,8 @@
 A kernel takes a range of rows as its last two arguments and writes only to those rows, so its result does
 not depend on how the rows are shared out, and hence not on the number of threads.
 
-Work is cut into more pieces than there are threads, and whoever is free takes the next one. The calling
-thread is one of them, and it never waits for a thread that has not begun: where other processes keep the
-cores busy, it does the work alone. Pieces are so long that handing them out costs nothing beside them.
+Work is cut into pieces, and whoever is free takes the next one. The calling thread is one of them, and it
+never waits for a thread that has not begun: where other processes keep the cores busy, it works alone.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ from numpy.typing import NDArray
 LEAST_WORK = 1_000_000
 """Multiply-adds of a piece of work, at least: about half a millisecond. To wake another thread takes a tenth
 of one on an idle machine, and longer on a busy one."""
-# Pieces for each thread, at most.
-_PIECES = 4
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -108,10 +105,9 @@ def run_over_rows(
     if threads <= 1:
         kernel(*args, 0, rows)
         return
-    pieces = min(_PIECES * threads, worth, rows)
-    targets = np.arange(1, pieces) * (entries / pieces)
+    targets = np.arange(1, threads) * (entries / threads)
     cuts = [0, *np.searchsorted(indptr, targets).tolist(), rows]
-    _share_out(lambda piece: kernel(*args, cuts[piece], cuts[piece + 1]), pieces, threads)
+    _share_out(lambda piece: kernel(*args, cuts[piece], cuts[piece + 1]), threads, threads)
 
 
 def map_in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:

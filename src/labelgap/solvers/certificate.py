@@ -226,9 +226,9 @@ def certify(
 
     ``directions`` leading singular triplets are kept, and where the gradient is formed only those ``above`` a
     value, but for the first; where the gradient is not formed, σ₁ is found to a relative residual of
-    ``accuracy``, which widens the gap that is reported by as much. One of 1e-2 or more may be had in single
-    precision in either case, with a margin for rounding. ``singular_values`` are those of W, and ``product``
-    is W itself, for a caller who has them. ``primal`` replaces the objective value at the point and
+    ``accuracy``, which widens the gap that is reported by as much; one of 1e-2 or more may be had in single
+    precision, with a margin for rounding. ``singular_values`` are those of W, and ``product`` is W itself,
+    for a caller who has them. ``primal`` replaces the objective value at the point and
     ``conjugate`` the conjugate of the data term, for a caller whose constraint lies
     outside the two.
     """

@@ -59,8 +59,6 @@ _PROBES, _ALLOWANCE, _LEAST_STIFFNESS = 8, 2.0, 1e-12
 # the next one. Steps become longer, by the second factor, only after one that could have been longer by the
 # inverse of the third: where each is as long as it may be, longer ones would be made twice.
 _TOO_LONG, _LONGER, _COULD_BE_LONGER = 1.5, 0.9, 0.6
-# The accuracies of σ₁ in a certificate, and the least gap for which the first one will do.
-_ROUGH, _FINEST = 1e-2, 1e-7
 # What rounding may add to the rise of the data term in a step: a fraction of it, and in units of rounding.
 _SLACK, _SLACK_ROUNDING = 1e-13, 16
 
@@ -165,15 +163,12 @@ class ProximalPath:
         """How good that is. To be asked for before the first step where W = 0: that step goes by it."""
         # From W = 0 the first step needs the same singular triplets, all those above λ.
         at_zero = self._formed and self.point.factors.rank == 0
-        # σ₁ of a matrix that is formed is exact, but for single precision where few digits are asked for.
-        rough = self._formed and not at_zero and self._tol >= _ROUGH
         certificate = certify(
             self._objective,
             self.point,
             self._penalties,
             directions=min(self._objective.shape) if at_zero else directions,
             above=self._penalties.trace if at_zero else None,
-            accuracy=_ROUGH if rough else _FINEST,
             singular_values=_singular_values(self.point),
             product=self._here.W,
         )

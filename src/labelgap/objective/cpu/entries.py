@@ -28,9 +28,6 @@ from labelgap.objective.protocol import (
 
 # Entries whose losses are computed at a time.
 _BLOCK = 1 << 14
-# Rows up to which sums over them are good enough in single precision. They lose up to about half as many
-# units of rounding as there are rows: so many if the rows are in an order in which large sums cancel later.
-_FEW_ROWS = 1 << 14
 # Entries up to which an array of their size more is of no account.
 _IN_ONE = 1 << 16
 # Entries from which on scores are not kept beside slopes that can be written in their place.

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.kernels import feature_products
@@ -28,9 +27,8 @@ _BLOCK = 64
 _GATHER = 14
 # Cells of S for each of its entries up to which Xᵀ S is had sooner from rows of S that are spread out than
 # entry by entry, if a row of X has many stored numbers; and how many it has where that is half of it, since a
-# row is spread out once for all of them. The second pair is for registers that hold two numbers, and the
-# third for the same registers and single precision, in which they hold four.
-_SPREAD, _SPREAD_SHORT, _SPREAD_SINGLE = (14.0, 44.0), (4.0, 9.0), (40.0, 330.0)
+# row is spread out once for all of them. The second pair is for registers that hold two numbers.
+_SPREAD, _SPREAD_SHORT = (14.0, 44.0), (4.0, 9.0)
 # Numbers for each entry up to which ``X left`` is kept beside the scores.
 _KEPT_PRODUCT = 1
 # Rows at least this long are worth a loop of their own.
@@ -191,12 +189,9 @@ class SparseFeatures:
         W_by_label = np.ascontiguousarray(right @ left.T if product is None else product.T)
         return sparse_sampled_product(pattern.indptr, pattern.indices, self._rows, W_by_label), None
 
-    def transposed_matrix(self, pattern: EntryPattern, data: NDArray[Any]) -> NDArray[Any]:
-        """In the precision of the data."""
+    def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
         entries = pattern.indptr, pattern.indices, data, pattern.n_labels
-        most, half_at = _SPREAD
-        if register_bytes() == 16:
-            most, half_at = _SPREAD_SINGLE if data.dtype == np.float32 else _SPREAD_SHORT
+        most, half_at = _SPREAD_SHORT if register_bytes() == 16 else _SPREAD
         stored = len(self._rows[2]) / max(self.n_rows, 1)
         if self.n_rows * pattern.n_labels <= most * stored / (stored + half_at) * len(pattern):
             return feature_products.transposed_matrix(self._columns, *entries)
@@ -204,7 +199,7 @@ class SparseFeatures:
             return feature_products.scattered_matrix(self._columns, *entries)
         # By label: a label's row of SᵀX stays in the cache while the rows of X stream by.
         rows = (pattern.label_indptr, pattern.label_rows, pattern.in_label_order(data))
-        return sparse_sparse_product(rows, self._rows, self.n_features).T.astype(data.dtype, copy=False)
+        return sparse_sparse_product(rows, self._rows, self.n_features).T
 
     def square_length(self) -> float:
         data = self._columns[2]

@@ -20,7 +20,7 @@ from labelgap.kernels.entries import from_line
 from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.kernels.losses import CompiledLoss
 from labelgap.kernels.newton_rows import MOST_RELAXATION, Workspace, newton_rows
-from labelgap.kernels.threads import run_parts, thread_count
+from labelgap.kernels.threads import LEAST_WORK, run_parts, thread_count
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.working_factors import (
     Side,
@@ -48,10 +48,11 @@ class _Entries:
         self.targets = binary_and_real(targets, weights.dtype)
         self.longest = int(np.max(np.diff(indptr), initial=0))
 
-    def cuts(self) -> list[int]:
-        """Rows at which the work is divided among the threads that there are now."""
-        parts, last = thread_count(), len(self.indptr) - 1
+    def cuts(self, width: int) -> list[int]:
+        """Rows at which the work is divided among the threads that there are now, if it is worth them."""
+        last = len(self.indptr) - 1
         whole = int(self.indptr[-1]) + _ROW_COST * last
+        parts = max(1, min(thread_count(), whole * width * (width + 1) // (2 * LEAST_WORK)))
         rows = range(last + 1)
         inner = (
             bisect_left(rows, whole * part / parts, key=lambda row: self.indptr[row] + _ROW_COST * row)
@@ -132,8 +133,9 @@ class RowwiseSteps:
     ) -> float:
         kind, N = self.dtype.type, self._total
         gains = self._gains[: len(moving.factor)]
-        table, cuts = from_line(given.factor), entries.cuts()
+        table = from_line(given.factor)
         width = table.shape[1]
+        cuts = entries.cuts(width)
         penalty = N * penalties.trace * np.eye(width)
         if penalties.ridge:
             penalty += N * penalties.ridge * given.gram()
