@@ -470,6 +470,18 @@ def test_a_penalty_of_next_to_nothing_lowers_nothing(shape: tuple[int, int]) -> 
         fitted(ratings(*shape), {"trace_penalty": 0})
 
 
+def test_memory_is_stated_before_it_is_taken(monkeypatch, capsys) -> None:
+    rng = np.random.default_rng(0)
+    likes = np.nonzero(rng.random((6000, 200)) < 0.05)
+    model = Recommender(unobserved="negative", trace_penalty=0.3, threshold="train", verbose=1)
+    rank = model.fit(likes).rank_
+    assert f"{rank:,} factors of 6,000 users and 200 items: 0.0" in capsys.readouterr().out
+    monkeypatch.setattr("labelgap._memory.free_memory", lambda: 10**6)
+    with pytest.raises(ValueError, match=r"6,000 users and 200 items would take 0\.0 GB.* Limit .* rank="):
+        model.fit(likes)
+    assert model.set_params(rank=5).fit(likes).rank_ == 5
+
+
 def test_a_limited_rank_says_what_it_may_cost(shape: tuple[int, int]) -> None:
     for rank in (1, 3, 500):
         model, dense = fitted(ratings(*shape), {"rank": rank})

@@ -129,7 +129,7 @@ def leading_triplets(
     """
     count = max(1, min(count, *shape))
     if may_form or count >= min(shape) - 1:
-        return _dense(operator, shape, count, above)
+        return _decomposed(operator.matrix(), shape, count, above)
     return _lanczos(operator, shape, count, accuracy, start)
 
 
@@ -140,8 +140,8 @@ def following_triplets(
 
     ``start`` are right vectors of that one. A step of subspace iteration, over all steps of a method, turns
     them after the operators; its values are lower bounds, and the errors of those that it has followed for
-    a while are of second order. Where ``start`` is empty, or many triplets are wanted of a matrix that may be
-    formed, they are as exact as :func:`leading_triplets` has them.
+    a while are of second order. Of a matrix that may be formed they are exact where many are wanted, and
+    where more have come above the value than random vectors can be close to at once.
     """
     xp, full = namespace(start), min(shape)
     H = operator.matrix() if may_form else None
@@ -197,12 +197,6 @@ def roughly_leading(
         contiguous(basis @ turned[:, :count]),
         float(values[0]),
     )
-
-
-def _dense(
-    operator: LowRankShift, shape: tuple[int, int], count: int, above: float | None
-) -> SingularTriplets:
-    return _decomposed(operator.matrix(), shape, count, above)
 
 
 def _decomposed(H: Array, shape: tuple[int, int], count: int, above: float | None) -> SingularTriplets:

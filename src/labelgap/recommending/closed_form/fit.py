@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from labelgap import kernels
-from labelgap._memory import give_back_freed
+from labelgap._memory import give_back_freed, require_free
 from labelgap._types import Floats
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.run import FitRun
@@ -44,6 +44,8 @@ ENOUGH_RATINGS = 1_000_000
 _COLUMNS = 256
 # Penalties that features are compared at; the column of one feature has the norm 1.
 _RIDGES = tuple(10.0**power for power in np.arange(-3.0, 2.5, 0.5))
+# Arrays of the size of all factors that are there at one time while these are made.
+_WORKINGS = 3
 # Pairs without a rating that the threshold is chosen on, at most.
 _MOST_SILENT = 200_000
 
@@ -160,11 +162,29 @@ def fit_lists(
     run.stage("fitting all ratings")
     mean = mean_value(ratings.labels)
     R = place(ratings, choice.settings, mean)
-    result = decomposed(R, mean, choice, request, run, start=None if start is None else start(R))
+    begin = None if start is None else start(R)
+
+    def certify(R: Any, vectors: Array, penalty: float, tol: float) -> SoftThreshold:
+        # The vectors of the shorter side are there: next come factors of all users and items.
+        state_memory(R.shape, vectors.shape[1], run)
+        return certified(R, vectors, penalty, tol)
+
+    result = decomposed(R, mean, choice, request, run, start=begin, certify=certify)
     result = with_features(result, ratings, R.item_scale)
     if run.keeps_threshold:
         return result
     return with_threshold(result, ratings, request, metric, run, rng, choice, plan, place)
+
+
+def state_memory(shape: tuple[int, int], rank: int, run: FitRun) -> None:
+    """Say what the factors will take, before they do; raise where so much is not free."""
+    size, what = 8 * sum(shape) * rank, f"{rank:,} factors of {shape[0]:,} users and {shape[1]:,} items"
+    run.say(f"{what}: {size / 1e9:.2g} GB, and {_WORKINGS} times as much while they are made")
+    require_free(
+        _WORKINGS * size,
+        f"Making {what}",
+        "Limit their number with rank=, or raise trace_penalty if it is given.",
+    )
 
 
 def chosen_of(
