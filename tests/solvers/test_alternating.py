@@ -9,7 +9,6 @@ from labelgap.losses import loss_names
 from labelgap.solvers import Penalties, solve_factored
 from labelgap.solvers import alternating as alternating_module
 from labelgap.solvers.alternating import FEATURES, LABELS, minimise_block, solve_alternating
-from labelgap.solvers.newton import FactoredState, WholeState
 from solver_problems import Case, dense_coordinates, make_problem, random_factors
 
 pytestmark = pytest.mark.pairwise
@@ -162,8 +161,7 @@ def squared_problem(kind, intercept, seed=5):
 
 
 def half_sweep(objective, penalties, factors, block):
-    whole = WholeState(FactoredState(objective, penalties, objective.at(factors)))
-    return minimise_block(whole, block, forcing=1e-13, left=1e-6).state.point.factors
+    return minimise_block(objective, penalties, objective.at(factors), block, forcing=1e-13, left=1e-6).x
 
 
 def least_squares(design, target, weights, ridge):

@@ -6,9 +6,8 @@ from numpy.testing import assert_allclose
 from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.losses import loss_names
 from labelgap.objective.protocol import Factors, zero_sum_factors
-from labelgap.solvers import SOLVERS, Penalties, spectral
-from labelgap.solvers.alternating import certify_to_tolerance
-from labelgap.solvers.certificate import GapBound, certify
+from labelgap.solvers import SOLVERS, Penalties
+from labelgap.solvers.certificate import GapBound, certify, certify_to_tolerance
 from labelgap.solvers.linalg import balanced
 from labelgap.solvers.spectral import LowRankShift, following_triplets, leading_triplets
 from solver_problems import Asked, Case, random_factors
@@ -93,7 +92,7 @@ def test_a_decision_is_that_of_an_exact_certificate(loss, name):
         exact = certify(objective, objective.at(factors), penalties, accuracy=1e-9)
         for tol in (0.2, 0.03, 1e-3):
             decided, close = (
-                certify_to_tolerance(objective, factors, penalties, tol, wanted=wanted)
+                certify_to_tolerance(objective, objective.at(factors), penalties, tol, wanted=wanted)
                 for wanted in ("a decision", "the gap")
             )
             assert close.relative_gap == pytest.approx(exact.relative_gap, rel=0.3, abs=0.05 * tol)
@@ -118,87 +117,6 @@ def test_a_large_fit_grows_by_many_directions_and_its_gap_is_not_too_small(trace
         # A bound of an earlier round may be the better one.
         assert fit.objective - fit.gap <= best.objective + 1e-12
         assert fit.gap <= exact.gap * (1 + 1e-6) + 0.1 * tol * exact.scale
-
-
-@pytest.mark.parametrize("name", ["trace", "trace and ridge", "penalised intercepts"])
-@pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
-def test_a_rough_certificate_of_large_data_is_had_in_single_precision(name, kind, monkeypatch):
-    penalties = PENALTIES[name]
-    case = Case(kind, "logistic", n=40, d=20, n_labels=24)
-    objective = Asked(case.objective(free_intercept=penalties.intercept == 0), may_form=False)
-    asked = []
-    plain = spectral._one_run
-
-    def watched(times, transposed_times, V, accuracy):
-        asked.append(V.dtype)
-        return plain(times, transposed_times, V, accuracy)
-
-    monkeypatch.setattr(spectral, "_one_run", watched)
-    for factors in near_and_far(case, objective, penalties):
-        bound = GapBound(objective, objective.at(factors), penalties)
-        double = bound.certificate(accuracy=0.1)
-        with monkeypatch.context() as patched:
-            patched.setattr("labelgap.solvers.certificate._LARGE", 0)
-            asked.clear()
-            rough = bound.certificate(accuracy=0.1)
-            less_rough = bound.certificate(accuracy=0.01, rougher=rough)
-            assert set(asked) == {np.dtype(np.float32)}
-            asked.clear()
-            exact = bound.certificate(accuracy=1e-9, rougher=rough)
-            assert set(asked) == {np.dtype(np.float64)}
-        for part in (rough.residual.left, rough.residual.values, rough.residual.right):
-            assert part.dtype == np.float64
-        assert rough.residual.top == pytest.approx(double.residual.top, rel=3e-3)
-        assert rough.relative_gap == pytest.approx(double.relative_gap, rel=1e-2, abs=2e-3)
-        for found in (rough, less_rough):
-            assert found.residual.values[0] <= exact.residual.top
-            assert exact.residual.values[0] <= found.residual.top
-            assert exact.relative_gap <= found.relative_gap + 1e-12
-
-
-class Matrix:
-    """A gradient that is a matrix, with products in the precision of what is multiplied."""
-
-    def __init__(self, A):
-        self._A = A
-
-    def left_product(self, V):
-        return (self._A @ V).astype(V.dtype)
-
-    def right_product(self, U):
-        return (self._A.T @ U).astype(U.dtype)
-
-
-@pytest.mark.parametrize("size", [1e-30, 1e-25, 1e-17, 1.0, 1e20, 1e30])
-@pytest.mark.parametrize("shape", [(40, 24), (24, 40), (60, 6)])
-def test_single_precision_bounds_the_first_value_whatever_its_size(size, shape):
-    A = size * np.random.default_rng(0).standard_normal(shape)
-    none = np.zeros((shape[0], 0)), np.zeros((shape[1], 0))
-    operator = LowRankShift(Matrix(A), *none, None, 0.0)
-    first = np.linalg.svd(A, compute_uv=False)[0]
-    for accuracy in (0.1, 0.01):
-        found = leading_triplets(operator.in_single(), shape, 2, False, accuracy=accuracy).from_single(A)
-        assert found.left.dtype == found.right.dtype == found.values.dtype == np.float64
-        assert 0.9 * first <= found.values[0] <= first <= found.top <= (1.01 + accuracy) * first
-
-
-@pytest.mark.parametrize("wrong", ["infinite", "tiny penalty"])
-def test_what_single_precision_cannot_hold_is_left_to_double_precision(wrong, monkeypatch):
-    case = Case("identity", "squared", n=40, n_labels=24)
-    objective = Asked(case.objective(), may_form=False)
-    penalties = Penalties(1e-30 if wrong == "tiny penalty" else 0.02)
-    factors = random_factors(np.random.default_rng(13), objective.shape[0], case.n_labels, 2, 1.0)
-    bound = GapBound(objective, objective.at(factors), penalties)
-    double = bound.certificate(accuracy=0.1)
-    monkeypatch.setattr("labelgap.solvers.certificate._LARGE", 0)
-    if wrong == "infinite":
-        none = np.zeros((objective.shape[0], 0), np.float32), np.zeros((case.n_labels, 0), np.float32)
-        endless = LowRankShift(Matrix(np.full(objective.shape, np.inf)), *none, None, 0.0)
-        monkeypatch.setattr(LowRankShift, "in_single", lambda shift: endless)
-    else:
-        monkeypatch.setattr(LowRankShift, "in_single", lambda shift: pytest.fail("not to be asked"))
-    found = bound.certificate(accuracy=0.1)
-    assert (found.dual, found.residual.top) == (double.dual, double.residual.top)
 
 
 def test_what_more_accuracy_can_prove_is_known():

@@ -57,15 +57,6 @@ def test_alternating_sweeps_resume_after_columns_were_added():
         assert bits(again) == expected
 
 
-def test_the_factored_solver_resumes_in_both_of_its_phases():
-    objective, checkpoint = hard_objective(longest=1.0), Memory()
-    expected = bits(solve_factored(objective, Penalties(5e-3), tol=1e-10, checkpoint=checkpoint))
-    assert {"radius" in snapshot for snapshot in checkpoint.snapshots} == {True, False}
-    for snapshot in checkpoint.snapshots:
-        again = solve_factored(objective, Penalties(5e-3), tol=1e-10, checkpoint=Memory(snapshot))
-        assert bits(again) == expected
-
-
 def test_a_bounded_fit_takes_its_finished_rounds_from_the_checkpoint():
     case = Case(bound=0.5, n=30, n_labels=6)
     objective = case.objective()

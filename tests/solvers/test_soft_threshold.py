@@ -12,7 +12,8 @@ from array_api_compat import array_namespace
 
 from labelgap.solvers import soft_threshold as module
 from labelgap.solvers.linalg import host, thin_qr
-from labelgap.solvers.soft_threshold import SPARE, Spectrum, soft_threshold
+from labelgap.solvers.soft_threshold import SPARE, soft_threshold
+from labelgap.solvers.spectral import Spectrum
 
 
 class Dense:

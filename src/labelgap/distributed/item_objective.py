@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import Any
 
 import array_api_compat.numpy as array_namespace
@@ -127,40 +126,3 @@ class ItemState:
             self.place, "curvature", *self._how(balanced), np.ascontiguousarray(V)
         )
         return np.asarray(curved / np.maximum(squares, np.finfo(float).tiny))
-
-
-def leading_pairs(
-    product: Any, size: int, count: int, accuracy: float, start: Floats | None = None
-) -> tuple[Floats, Floats, float]:
-    """Square roots of the largest eigenvalues of a symmetric map, their vectors, and an upper bound.
-
-    The first to a residual of ``accuracy`` times the eigenvalue, by blocks of vectors with a fixed random
-    start.
-
-    Examples
-    --------
-    >>> M = np.diag([9.0, 4.0, 1.0])
-    >>> values, vectors, top = leading_pairs(lambda V: M @ V, 3, 2, 1e-10)
-    >>> values.round(6).tolist(), bool(top >= 3)
-    ([3.0, 2.0], True)
-    """
-    width = min(size, max(8, count))
-    fresh = np.random.default_rng(0).standard_normal((size, width))
-    if start is not None and start.shape[1]:
-        fresh[:, : min(width, start.shape[1])] = start[:, :width]
-    basis, images = np.zeros((size, 0)), np.zeros((size, 0))
-    while True:
-        for _ in range(2):
-            fresh = fresh - basis @ (basis.T @ fresh)
-            fresh = scipy.linalg.qr(fresh, mode="economic")[0][:, : size - basis.shape[1]]
-        basis, images = np.hstack([basis, fresh]), np.hstack([images, product(fresh)])
-        projected = basis.T @ images
-        values, rotation = scipy.linalg.eigh(0.5 * (projected + projected.T))
-        values, rotation = values[::-1], rotation[:, ::-1]
-        residual = float(np.linalg.norm(images @ rotation[:, 0] - values[0] * (basis @ rotation[:, 0])))
-        done = residual <= accuracy * max(values[0], np.finfo(float).tiny)
-        if done or basis.shape[1] >= min(size, 14 * width):
-            kept = rotation[:, :count]
-            roots = np.sqrt(np.maximum(values[:count], 0.0))
-            return roots, basis @ kept, math.sqrt(max(values[0], 0.0) + residual)
-        fresh = images[:, -fresh.shape[1] :]

@@ -15,7 +15,7 @@ from labelgap._types import Floats
 from labelgap.distributed.answering import Term, entry_moments
 from labelgap.distributed.cluster_labels import ClusterLabels
 from labelgap.distributed.folds import FoldPlan
-from labelgap.distributed.item_objective import ItemObjective, ItemState, leading_pairs
+from labelgap.distributed.item_objective import ItemObjective, ItemState
 from labelgap.distributed.partitions import Own, Prepared, feature_moments, prepare
 from labelgap.distributed.problem import ClusterProblem, without_features
 from labelgap.distributed.rounds import Rounds
@@ -28,6 +28,7 @@ from labelgap.objective.parts import FeatureSettings, ProblemSettings
 from labelgap.objective.problem import frame_of
 from labelgap.objective.protocol import Factors
 from labelgap.solvers.certificate import Penalties
+from labelgap.solvers.spectral import largest_value
 
 # The accuracy of the largest penalty, which begins a search.
 _ACCURACY = 1e-3
@@ -95,7 +96,7 @@ class ItemProblem(ClusterProblem):
             padded = np.vstack([V, np.zeros((self.n_columns - own, V.shape[1]))])
             return state.normal_product(padded, balanced=False)[:own]
 
-        return leading_pairs(product, own, 1, _ACCURACY)[2]
+        return largest_value(product, own, _ACCURACY)
 
 
 @dataclass(frozen=True, eq=False)

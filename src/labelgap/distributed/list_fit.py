@@ -14,7 +14,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from labelgap._types import Floats
-from labelgap.distributed.item_objective import leading_pairs
 from labelgap.distributed.list_parts import (
     Weighing,
     item_counts,
@@ -39,6 +38,7 @@ from labelgap.recommending.closed_form.matrix import count_scale
 from labelgap.recommending.closed_form.settings import Ratings
 from labelgap.solvers.linalg import leading_eigenvectors, wide_product
 from labelgap.solvers.soft_threshold import ACCURACY, SoftThreshold, orthonormal, with_gap
+from labelgap.solvers.spectral import largest_value
 
 # Vectors that are sent in one round.
 _TOGETHER = 128
@@ -79,7 +79,7 @@ def certified_by_products(R: ClusterLikes, vectors: Floats, penalty: float, tol:
         def product(v: Floats) -> Floats:
             return inside(R.normal(inside(v)))
 
-        return leading_pairs(product, len(V), 1, ACCURACY * tol)[2]
+        return largest_value(product, len(V), ACCURACY * tol)
 
     values = np.sqrt(np.clip(found, 0.0, None))
     return with_gap(R.squares, V[:0], values, wide_product(V, rotation), penalty, norm)

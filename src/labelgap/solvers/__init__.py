@@ -3,10 +3,8 @@
 from labelgap.solvers.alternating import solve_alternating
 from labelgap.solvers.bounded import Solver, solve_bounded
 from labelgap.solvers.certificate import Penalties
-from labelgap.solvers.factored import solve_factored
+from labelgap.solvers.factored import solve_auto, solve_factored, solve_proximal
 from labelgap.solvers.loop import Callback, Candidate, Fit, FitListener, Progress
-from labelgap.solvers.proximal import solve_proximal
-from labelgap.solvers.sweeping import solve_auto
 
 SOLVERS: dict[str, Solver] = {
     "auto": solve_auto,

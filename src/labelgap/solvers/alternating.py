@@ -23,16 +23,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 from array_api_compat import device, is_numpy_namespace
 from sklearn.utils import check_random_state
 
-from labelgap._memory import give_back_freed
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
 from labelgap.solvers import newton
-from labelgap.solvers.certificate import Certificate, GapBound, Penalties
+from labelgap.solvers.certificate import Certificate, Penalties, Wanted, certify_to_tolerance
 from labelgap.solvers.linalg import (
     Array,
     contiguous,
@@ -60,7 +59,7 @@ from labelgap.solvers.loop import (
     scalars,
     starting_factors,
 )
-from labelgap.solvers.newton import BlockState, FactoredState, WholeState
+from labelgap.solvers.newton import BlockState, FactoredState
 
 _CERTIFY_EVERY = 5
 # A sweep that gains less than this fraction of the tolerance is the last one with these columns. The run goes
@@ -159,9 +158,8 @@ class AlternatingMethod(Method):
         return self._due
 
     def certify(self) -> Certificate:
-        found = certify_to_tolerance(
-            self._objective, self.factors, self._penalties, self._tol, wanted=self._wanted
-        )
+        point = self._objective.at(self.factors)
+        found = certify_to_tolerance(self._objective, point, self._penalties, self._tol, wanted=self._wanted)
         if self.iteration:
             self._scale = found.scale
         if self._died_out:
@@ -251,37 +249,6 @@ def solve_alternating(
     return run(method, tol=tol, warm_start=warm_start, callback=callback, checkpoint=checkpoint)
 
 
-Wanted: TypeAlias = Literal["a bound", "a decision", "the gap"]
-"""What a certificate is for: any bound on the gap, whether the gap is within the tolerance, or the gap."""
-
-
-def certify_to_tolerance(
-    objective: Objective,
-    factors: Factors,
-    penalties: Penalties,
-    tol: float,
-    *,
-    wanted: Wanted,
-    directions: int = 1,
-) -> Certificate:
-    """The certificate with σ₁ as accurate as is ``wanted``, and with this many ``directions``."""
-    if objective.n_stored >= _LARGE:
-        # The sweeps have left gaps of other sizes than those of the arrays to come.
-        give_back_freed()
-    bound = GapBound(objective, objective.at(factors), penalties)
-    accuracy, found = _ROUGH, None
-    while True:
-        found = bound.certificate(directions=directions, accuracy=accuracy, rougher=found)
-        if wanted == "a bound" or found.relative_gap > _WIDE * accuracy or accuracy <= _FINE * tol:
-            return found
-        # A gap that σ₁ to this accuracy shows to be open is open. That it is closed takes more digits: the
-        # value that was found may be the second one.
-        if wanted == "a decision" and found.relative_gap > tol and not bound.may_prove(found, tol):
-            return found
-        # Part of the gap is only that σ₁ is not known better.
-        accuracy = max(_FINE * tol, _ROUGH * min(accuracy, found.relative_gap))
-
-
 # -- sweeps ----------------------------------------------------------------------------------------------
 
 
@@ -349,11 +316,12 @@ class BlockSweeps:
         self._objective, self._penalties, self._factors = objective, penalties, start
 
     def sweep(self) -> float:
-        state = FactoredState(self._objective, self._penalties, self._objective.at(self._factors))
-        before = state.value
-        after = minimise_block(minimise_block(WholeState(state), LABELS), FEATURES).state
+        problem = self._objective, self._penalties
+        before = FactoredState(*problem, self._objective.at(self._factors))
+        point = minimise_block(*problem, before.point, LABELS).point
+        after = minimise_block(*problem, point, FEATURES)
         self._factors = balanced_factors(after.x, self._factors.rank)
-        return before - after.value
+        return before.value - after.value
 
     def factors(self) -> Factors:
         return self._factors
@@ -363,25 +331,30 @@ class BlockSweeps:
 
 
 def minimise_block(
-    whole: WholeState, block: tuple[int, ...], *, forcing: float = _FORCING, left: float = _HALF_SWEEP
-) -> WholeState:
+    objective: Objective,
+    penalties: Penalties,
+    point: Point,
+    block: tuple[int, ...],
+    *,
+    forcing: float = _FORCING,
+    left: float = _HALF_SWEEP,
+) -> BlockState:
     """Half a sweep: minimise over a block of (A, B, b) until a fraction ``left`` of its gradient is left.
 
     ``forcing`` is the fraction that the conjugate gradients of one Newton step leave. Where F is quadratic in
     the block, one step leaves no more than that.
     """
-    state = BlockState(whole, block)
-    diagonal = state.preconditioner()
-    first = state.slope(diagonal)
+    state = BlockState(objective, penalties, point, block)
+    first = state.slope()
     radius = _WIDE_RADIUS * first
     for _ in range(_MAX_NEWTON_STEPS):
         report = newton.minimise(
             state, enough=math.inf, max_steps=_MAX_NEWTON_STEPS, radius=radius, forcing=forcing
         )
         state, radius = report.state, report.radius
-        if report.decrease <= 0 or state.slope(diagonal) <= left * first:
+        if report.decrease <= 0 or state.slope() <= left * first:
             break
-    return state.whole
+    return state
 
 
 # -- the first columns -----------------------------------------------------------------------------------

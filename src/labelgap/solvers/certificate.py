@@ -21,11 +21,11 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-import numpy as np
-from array_api_compat import device, is_numpy_namespace
+from array_api_compat import device
 
+from labelgap._memory import give_back_freed
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Objective, Point, ScoreGradient
 from labelgap.solvers.linalg import Array, dot, namespace, product_values, rounding
@@ -33,15 +33,13 @@ from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_tr
 
 # Columns of the gradient that are formed at a time where all of it may not be.
 _BLOCK = 64
+# Accuracies of σ₁ where it takes products: at first, and as a fraction of the tolerance. A gap of so many
+# times the accuracy is mostly its own.
+_ROUGH, _FINE, _WIDE = 0.1, 0.03, 5.0
+# Numbers in the data from which on freed memory is given back before a certificate.
+_LARGE = 1 << 20
 # A shrinking of the gradient beyond which the point is far from the optimum.
 _FAR = 0.5
-# The accuracy of directions that a fit may grow along. Coarser ones are mixed with those that it has.
-_ROUGH = 1e-3
-# Accuracies of σ₁ from which on single precision will do, and numbers in the data from which on products with
-# a gradient that may not be formed are so much faster that it matters.
-_IN_SINGLE, _LARGE = 1e-2, 1 << 20
-# The least λ for which it will do, and the inverse of the largest.
-_SMALLEST = 1e-25
 
 # The intercepts. Steps of Newton's method, at most.
 _MAX_STEPS = 60
@@ -226,11 +224,9 @@ def certify(
 
     ``directions`` leading singular triplets are kept, and where the gradient is formed only those ``above`` a
     value, but for the first; where the gradient is not formed, σ₁ is found to a relative residual of
-    ``accuracy``, which widens the gap that is reported by as much; one of 1e-2 or more may be had in single
-    precision, with a margin for rounding. ``singular_values`` are those of W, and ``product`` is W itself,
-    for a caller who has them. ``primal`` replaces the objective value at the point and
-    ``conjugate`` the conjugate of the data term, for a caller whose constraint lies
-    outside the two.
+    ``accuracy``, which widens the gap that is reported by as much. ``singular_values`` are those of W, and
+    ``product`` is W itself, for a caller who has them. ``primal`` replaces the objective value at the point
+    and ``conjugate`` the conjugate of the data term, for a caller whose constraint lies outside the two.
     """
     bound = GapBound(
         objective,
@@ -270,7 +266,7 @@ class GapBound:
             primal = point.value + penalties.of(values, factors.intercept)
         self._objective, self._penalties = objective, penalties
         self._primal, self._size = float(primal), point.size
-        self._ridge = 0.5 * penalties.ridge * dot(values, values)
+        self._square = dot(values, values)
         self._data_dual = DataDual(objective, point, penalties, conjugate)
         gradient = self._data_dual.gradient
         self._shift = LowRankShift(gradient, factors.left, factors.right, product, penalties.ridge)
@@ -284,44 +280,12 @@ class GapBound:
         rougher: Certificate | None = None,
     ) -> Certificate:
         """The certificate with σ₁ to this accuracy; ``rougher`` is one with σ₁ to less of it."""
-        objective, penalties = self._objective, self._penalties
-        start = None if rougher is None else rougher.residual
-        residual = self._in_single(directions, accuracy, start) if accuracy >= _IN_SINGLE else None
-        if residual is None:
-            residual = leading_triplets(
-                self._shift, objective.shape, directions, objective.may_form, above, accuracy, start=start
-            )
-        lower = self._dual(residual.top)
-        if penalties.ridge > 0 and penalties.trace <= 0.1 * residual.top:
-            # M₂ = 0: the whole of XᵀG goes into the ridge. Exact at λ = 0.
-            square = _squared_norm(self._shift, objective)
-            lower = max(lower, self._data_dual(1.0) - square / (2 * penalties.ridge))
-        return Certificate(self._primal, float(lower), residual, self._size)
-
-    def _in_single(
-        self, count: int, accuracy: float, start: SingularTriplets | None
-    ) -> SingularTriplets | None:
-        """The triplets in single precision; None where that is not faster or not safe."""
-        objective, trace = self._objective, self._penalties.trace
-        # A gradient that is too small for single precision is far below any such λ.
-        safe = _SMALLEST <= trace <= 1 / _SMALLEST
-        large = not objective.may_form and objective.n_stored >= _LARGE
-        if not (safe and large and is_numpy_namespace(objective.xp)):
-            return None
-        with np.errstate(over="ignore", invalid="ignore"):
-            try:
-                found = leading_triplets(
-                    self._shift.in_single(), objective.shape, count, False, accuracy=accuracy, start=start
-                )
-            except np.linalg.LinAlgError:
-                # One that is too large has infinite products.
-                return None
-        return found.from_single(self._shift.left) if math.isfinite(found.top) else None
-
-    def directions(self, count: int) -> SingularTriplets:
-        """About the leading singular triplets of the gradient, as many as are asked for."""
         objective = self._objective
-        return leading_triplets(self._shift, objective.shape, count, objective.may_form, accuracy=_ROUGH)
+        start = None if rougher is None else rougher.residual
+        residual = leading_triplets(
+            self._shift, objective.shape, directions, objective.may_form, above, accuracy, start=start
+        )
+        return Certificate(self._primal, self._dual(residual.top), residual, self._size)
 
     def may_prove(self, found: Certificate, tol: float) -> bool:
         """Whether a more accurate σ₁ could prove a relative gap of ``tol``.
@@ -332,16 +296,78 @@ class GapBound:
         return best.relative_gap <= tol
 
     def _dual(self, top: float) -> float:
-        """The lower bound on the optimum that this σ₁ gives."""
-        trace = self._penalties.trace
-        lower, c = -math.inf, 0.0
-        if trace > 0:
-            c = min(1.0, trace / top) if top > 0 else 1.0
-            lower = self._data_dual(c) - c * c * self._ridge
-        if c < _FAR or lower == -math.inf:
-            # Far from the optimum no slopes at all may prove more.
-            lower = max(lower, self._data_dual(0.0))
-        return lower
+        objective, shift = self._objective, self._shift
+
+        def of_gradient() -> float:
+            if objective.may_form:
+                return dot(shift.gradient_matrix, shift.gradient_matrix)
+            return squared_norm(shift.gradient, objective.shape[1], shift.right)
+
+        return dual_bound(self._data_dual, self._penalties, top, self._square, of_gradient)
+
+
+Wanted: TypeAlias = Literal["a bound", "a decision", "the gap"]
+"""What a certificate is for: any bound on the gap, whether the gap is within the tolerance, or the gap."""
+
+
+def certify_to_tolerance(
+    objective: Objective,
+    point: Point,
+    penalties: Penalties,
+    tol: float,
+    *,
+    wanted: Wanted,
+    directions: int = 1,
+    above: float | None = None,
+    singular_values: Array | None = None,
+    product: Array | None = None,
+) -> Certificate:
+    """The certificate with σ₁ as accurate as is ``wanted``; else as :func:`certify` has it."""
+    if objective.n_stored >= _LARGE:
+        # What came before has left gaps of other sizes than those of the arrays to come.
+        give_back_freed()
+    bound = GapBound(objective, point, penalties, singular_values=singular_values, product=product)
+    # A point that nobody else holds need not be kept while the singular vectors are sought.
+    del point
+    accuracy, found = _ROUGH, None
+    while True:
+        found = bound.certificate(directions=directions, above=above, accuracy=accuracy, rougher=found)
+        exact = objective.may_form or accuracy <= _FINE * tol
+        if exact or wanted == "a bound" or found.relative_gap > _WIDE * accuracy:
+            return found
+        # A gap that σ₁ to this accuracy shows to be open is open. That it is closed takes more digits: the
+        # value that was found may be the second one.
+        if wanted == "a decision" and found.relative_gap > tol and not bound.may_prove(found, tol):
+            return found
+        # Part of the gap is only that σ₁ is not known better.
+        accuracy = max(_FINE * tol, _ROUGH * min(accuracy, found.relative_gap))
+
+
+def dual_bound(
+    data_dual: Callable[[float], float],
+    penalties: Penalties,
+    top: float,
+    square: float,
+    square_of_gradient: Callable[[], float],
+    most: float = 1.0,
+) -> float:
+    """The lower bound on the optimum that a gradient G proves, shrunk until it is feasible.
+
+    ``top`` is σ₁(XᵀG + λ₂W), or more, ``square`` is ‖W‖_F² and ``square_of_gradient()`` is ‖XᵀG‖_F². ``most``
+    is what G may be multiplied with for the sake of other conditions on it.
+    """
+    trace, ridge = penalties.trace, penalties.ridge
+    lower, c = -math.inf, 0.0
+    if trace > 0:
+        c = min(most, trace / top) if top > 0 else most
+        lower = data_dual(c) - 0.5 * c * c * ridge * square
+    if c < _FAR or lower == -math.inf:
+        # Far from the optimum no slopes at all may prove more.
+        lower = max(lower, data_dual(0.0))
+    if ridge > 0 and trace <= 0.1 * top:
+        # M₂ = 0: the whole of XᵀG goes into the ridge. Exact at λ = 0.
+        lower = max(lower, data_dual(most) - most * most * square_of_gradient() / (2 * ridge))
+    return float(lower)
 
 
 class DataDual:
@@ -376,17 +402,12 @@ class DataDual:
         return value
 
 
-def _squared_norm(shift: LowRankShift, objective: Objective) -> float:
-    """``‖XᵀG‖_F²``, in blocks of columns where the matrix may not be formed."""
-    if objective.may_form:
-        return dot(shift.gradient_matrix, shift.gradient_matrix)
-    n_columns = objective.shape[1]
-    total = 0.0
+def squared_norm(gradient: ScoreGradient, n_columns: int, example: Array) -> float:
+    """``‖XᵀG‖_F²``, in blocks of columns, where the matrix may not be formed."""
+    xp, total = namespace(example), 0.0
     for start in range(0, n_columns, _BLOCK):
         width = min(_BLOCK, n_columns - start)
-        some = objective.xp.eye(
-            n_columns, width, k=-start, dtype=shift.right.dtype, device=device(shift.right)
-        )
-        columns = shift.gradient.left_product(some)
+        some = xp.eye(n_columns, width, k=-start, dtype=example.dtype, device=device(example))
+        columns = gradient.left_product(some)
         total += dot(columns, columns)
     return total

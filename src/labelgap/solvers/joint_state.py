@@ -5,20 +5,18 @@ What they are for is told in :mod:`labelgap.solvers.row_part`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient, may_form
-from labelgap.solvers.certificate import DataDual, Penalties
+from labelgap.solvers.certificate import Certificate, DataDual, Penalties, dual_bound, squared_norm
+from labelgap.solvers.growth import triplets_for
 from labelgap.solvers.linalg import Array, contiguous, dot, rounding
 from labelgap.solvers.newton import RESOLUTION, FactorPenalty, Variables, positive_diagonal
 from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets
 
-# Singular triplets that are asked for: as many as a part has directions, within these bounds.
-_FEWEST, _MOST = 8, 64
 # Columns of XᵀG that are formed at a time.
 _BLOCK = 64
 
@@ -191,34 +189,15 @@ class FeatureGradient:
 
 
 @dataclass(frozen=True)
-class JointCertificate:
-    """An objective value with a proof of how good it is."""
+class JointCertificate(Certificate):
+    """A bound on the optimum over all W, N and b."""
 
-    objective: float
-    dual: float
-    """A lower bound on the optimum over all W, N and b."""
-    scale: float
-    """What a relative gap is relative to."""
-    residual: SingularTriplets
-    """Leading singular triplets of XᵀG + λ₂W; those above λ are directions in which W should grow."""
-    row_residual: SingularTriplets
-    """Those of G; above μ they are directions in which N should grow."""
-
-    @property
-    def gap(self) -> float:
-        """The objective is at most this far above the optimum."""
-        return max(self.objective - self.dual, 0.0)
-
-    @property
-    def relative_gap(self) -> float:
-        return self.gap / self.scale
+    row_residual: SingularTriplets | None = None
+    """Leading singular triplets of G; above μ they are directions in which N should grow."""
 
 
-def certify_joint(problem: JointProblem, state: JointState, *, known: float = -math.inf) -> JointCertificate:
-    """Bound the distance of a state, whose factors are balanced, from the optimum.
-
-    ``known`` is a lower bound that was proved before.
-    """
+def certify_joint(problem: JointProblem, state: JointState) -> JointCertificate:
+    """Bound the distance of a state, whose factors are balanced, from the optimum."""
     objective, penalties, x = problem.objective, problem.penalties, state.x
     dual = DataDual(objective, state.point, penalties)
     n, n_columns = objective.shape
@@ -226,33 +205,18 @@ def certify_joint(problem: JointProblem, state: JointState, *, known: float = -m
     by_features = FeatureGradient(dual.gradient, problem.features, n_columns)
     shift = LowRankShift(by_features, x.left, x.right, scale=penalties.ridge)
     formed = may_form(shape, objective.n_stored + problem.features.n_stored)
-    residual = leading_triplets(shift, shape, _count(x.rank), formed)
+    residual = leading_triplets(shift, shape, triplets_for(x.rank), formed)
     row_shift = LowRankShift(dual.gradient, x.row_left, x.row_right, scale=0.0)
-    row_residual = leading_triplets(row_shift, (n, n_columns), _count(x.row_rank), objective.may_form)
-    c = min(1.0, problem.row_penalty / row_residual.top) if row_residual.top > 0 else 1.0
-    lower = dual(0.0)
-    if penalties.trace > 0:
-        shrunk = min(c, penalties.trace / residual.top) if residual.top > 0 else c
-        square = dot(x.left.T @ x.left, x.right.T @ x.right)
-        lower = max(lower, dual(shrunk) - 0.5 * shrunk * shrunk * penalties.ridge * square)
-    if penalties.ridge > 0 and penalties.trace <= 0.1 * residual.top:
-        # M₂ = 0: the whole of XᵀG goes into the ridge. Exact at λ = 0.
-        lower = max(lower, dual(c) - c * c * _squared_norm(by_features, n_columns) / (2 * penalties.ridge))
-    scale = max(abs(state.value), state.point.size, float(np.finfo(np.float64).tiny))
-    return JointCertificate(float(state.value), max(float(lower), known), scale, residual, row_residual)
-
-
-def _squared_norm(gradient: FeatureGradient, n_columns: int) -> float:
-    total = 0.0
-    for start in range(0, n_columns, _BLOCK):
-        columns = gradient.left_product(np.eye(n_columns, min(_BLOCK, n_columns - start), k=-start))
-        total += dot(columns, columns)
-    return total
-
-
-def _count(rank: int) -> int:
-    """How many triplets to ask for: a rank may double in a round."""
-    return min(max(_FEWEST, rank), _MOST)
+    row_residual = leading_triplets(row_shift, (n, n_columns), triplets_for(x.row_rank), objective.may_form)
+    lower = dual_bound(
+        dual,
+        penalties,
+        residual.top,
+        dot(x.left.T @ x.left, x.right.T @ x.right),
+        lambda: squared_norm(by_features, n_columns, x.intercept),
+        most=min(1.0, problem.row_penalty / row_residual.top) if row_residual.top > 0 else 1.0,
+    )
+    return JointCertificate(float(state.value), lower, residual, state.point.size, row_residual)
 
 
 def smallest_useless_penalty(problem: JointProblem, factors: Factors) -> float:

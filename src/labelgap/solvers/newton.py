@@ -16,7 +16,9 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+
+from array_api_compat import device
 
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers.certificate import Penalties
@@ -29,6 +31,8 @@ Variables: TypeAlias = Sequence[Array]
 RESOLUTION, _NOISE = 45, 10.0
 # The least diagonal of a preconditioner, as a fraction of its largest number and in units of rounding.
 _LEAST, _LEAST_ROUNDING = 1e-10, 64
+# Conjugate gradients in one step, at most.
+_MOST_PRODUCTS = 100
 # Steps that the trust region cut short end where the gradient is this fraction of what it was at first.
 _FLATTER = 0.5
 
@@ -85,7 +89,7 @@ def minimise(
     max_steps: int,
     radius: float | None = None,
     forcing: float = 0.25,
-    max_products: int = 100,
+    max_products: float = math.inf,
     stopping: Callable[[], bool] = lambda: False,
 ) -> NewtonReport:
     """Step until a step gains less than ``enough``, or for ``max_steps``, or until ``stopping`` is true.
@@ -93,22 +97,22 @@ def minimise(
     A good step that the trust region cut short does not count as the last one, since the next may be longer;
     such steps end where the gradient is half of what it was. ``radius`` is the trust region's in the
     preconditioned norm, to continue an earlier run. ``forcing`` is the fraction of the gradient that the
-    inner iterations may leave, ``max_products`` bounds their number in one step.
+    inner iterations may leave, and ``max_products`` bounds their number in all steps together.
     """
     state = start
     products = steps = 0
     gained, at_floor = 0.0, False
-    gradient, diagonal = state.gradient(), state.preconditioner()
-    first = slope = _dual_norm(gradient, diagonal)
+    gradient, inverse = state.gradient(), _inverse(state)
+    first = slope = _dual_norm(gradient, inverse)
     if radius is None:
         # As long as the preconditioned gradient step.
         radius = slope
-    while steps < max_steps and not stopping():
+    while steps < max_steps and products < max_products and not stopping():
         if slope == 0:
             gained = 0.0
             break
-        step, predicted, used, at_border = _steihaug(
-            state, gradient, diagonal, radius, forcing * slope, max_products
+        step, length, predicted, used, at_border = _steihaug(
+            state, gradient, inverse, radius, forcing * slope, min(max_products - products, _MOST_PRODUCTS)
         )
         products += used
         steps += 1
@@ -130,15 +134,15 @@ def minimise(
         # A step to where nothing can be computed gains NaN, and is too long like one that gains little.
         cut_short = ratio > 0.75 and at_border
         if not ratio >= 0.25:
-            radius = 0.25 * min(radius, _norm(step, diagonal))
+            radius = 0.25 * min(radius, length)
         elif cut_short:
             radius = 3.0 * radius
         if ratio > 1e-4:
             state, gained = candidate, decrease
             if gained < enough and not cut_short:
                 break
-            gradient, diagonal = there or state.gradient(), state.preconditioner()
-            slope = _dual_norm(gradient, diagonal)
+            gradient, inverse = there or state.gradient(), _inverse(state)
+            slope = _dual_norm(gradient, inverse)
             if gained < enough and slope <= _FLATTER * first:
                 break
         else:
@@ -146,45 +150,52 @@ def minimise(
     return NewtonReport(state, steps, products, gained, at_floor, radius)
 
 
-def _sum(a: Variables, factor: float, b: Variables) -> Variables:
-    """``a + factor · b``."""
-    return tuple(one + factor * other for one, other in zip(a, b, strict=True))
-
-
-def _times(a: Variables, b: Variables) -> Variables:
-    return tuple(map(operator.mul, a, b))
-
-
-def _over(a: Variables, b: Variables) -> Variables:
-    return tuple(map(operator.truediv, a, b))
+def _inverse(state: SmoothState) -> Variables:
+    return tuple(1.0 / part for part in state.preconditioner())
 
 
 def _dot(a: Variables, b: Variables) -> float:
     return float(sum(map(inner, a, b)))
 
 
-def _norm(v: Variables, diagonal: Variables) -> float:
-    return math.sqrt(_dot(v, _times(diagonal, v)))
+def _times(a: Variables, b: Variables) -> Variables:
+    return tuple(map(operator.mul, a, b))
 
 
-def _dual_norm(g: Variables, diagonal: Variables) -> float:
-    return math.sqrt(_dot(g, _over(g, diagonal)))
+def _add(to: Variables, factor: float, what: Variables) -> None:
+    """``to + factor · what`` in the place of ``to``."""
+    for one, other in zip(to, what, strict=True):
+        one[...] += factor * other
+
+
+def _dual_norm(g: Variables, inverse: Variables) -> float:
+    return math.sqrt(_dot(g, _times(inverse, g)))
+
+
+class _Step(NamedTuple):
+    """What conjugate gradients found, in the norm that the preconditioner makes."""
+
+    step: Variables
+    length: float
+    predicted: float
+    products: int
+    at_border: bool
 
 
 def _steihaug(
     state: SmoothState,
     gradient: Variables,
-    diagonal: Variables,
+    inverse: Variables,
     radius: float,
     tolerance: float,
-    max_products: int,
-) -> tuple[Variables, float, int, bool]:
-    """Minimise the quadratic model within the radius: step, predicted decrease, products, at border."""
+    max_products: float,
+) -> _Step:
+    """Minimise the quadratic model within the radius; ``inverse`` is that of the preconditioner."""
     residual: Variables = tuple(-part for part in gradient)
-    direction = scaled = _over(residual, diagonal)
+    direction = _times(residual, inverse)
     step: Variables = tuple(zeros_like(part) for part in gradient)
-    rho = _dot(residual, scaled)
-    # ‖s‖², ⟨s, d⟩ and ‖d‖² in the preconditioned norm, for the step s and the direction d, by recurrence.
+    rho = _dot(residual, direction)
+    # ‖s‖², ⟨s, d⟩ and ‖d‖², for the step s and the direction d, by recurrence.
     square, cross, span = 0.0, 0.0, rho
     at_border = False
     used = 0
@@ -199,22 +210,24 @@ def _steihaug(
             inside = radius * radius - square
             length = (-cross + math.sqrt(max(cross * cross + span * inside, 0.0))) / span
             at_border = True
-        step = _sum(step, length, direction)
-        residual = _sum(residual, -length, product)
+        _add(step, length, direction)
+        _add(residual, -length, product)
         if at_border:
+            square = radius * radius
             break
-        scaled = _over(residual, diagonal)
+        scaled = _times(residual, inverse)
         rho_next = _dot(residual, scaled)
+        square, ratio = longer, rho_next / rho
         if math.sqrt(rho_next) <= tolerance:
             break
-        ratio = rho_next / rho
-        direction = _sum(scaled, ratio, direction)
-        square, cross = longer, ratio * (cross + length * span)
+        _add(scaled, ratio, direction)
+        direction = scaled
+        cross = ratio * (cross + length * span)
         span = rho_next + ratio * ratio * span
         rho = rho_next
     # H s = −g − r, with r the residual.
     predicted = 0.5 * (_dot(step, residual) - _dot(gradient, step))
-    return step, predicted, used, at_border
+    return _Step(step, math.sqrt(square), predicted, used, at_border)
 
 
 class FactorPenalty:
@@ -239,12 +252,13 @@ class FactorPenalty:
     def add_to_product(self, hA: Array, hB: Array, dA: Array, dB: Array) -> tuple[Array, Array]:
         """Add the penalty's Hessian times (dA, dB) to (hA, hB)."""
         lam, ridge, A, B = self._lam, self._ridge, self._A, self._B
-        hA = hA + lam * dA
-        hB = hB + lam * dB
-        if ridge:
-            cross_A, cross_B = dA.T @ A, dB.T @ B
-            hA = hA + ridge * (dA @ self._BB + A @ (cross_B + cross_B.T))
-            hB = hB + ridge * (dB @ self._AA + B @ (cross_A + cross_A.T))
+        if not ridge:
+            return hA + lam * dA, hB + lam * dB
+        # The k x k parts are added up before anything of the size of a factor is made.
+        cross_A, cross_B = dA.T @ A, dB.T @ B
+        identity = namespace(A).eye(A.shape[1], dtype=A.dtype, device=device(A))
+        hA = hA + dA @ (lam * identity + ridge * self._BB) + A @ (ridge * (cross_B + cross_B.T))
+        hB = hB + dB @ (lam * identity + ridge * self._AA) + B @ (ridge * (cross_A + cross_A.T))
         return hA, hB
 
     def add_to_diagonal(self, dA: Array, dB: Array) -> tuple[Array, Array]:
@@ -311,65 +325,29 @@ class FactoredState:
         return FactoredState(self._objective, self._penalties, point)
 
 
-class WholeState:
-    """A :class:`FactoredState` whose gradient, which every block needs, is computed once."""
+class BlockState(FactoredState):
+    """The same as a function of some of A, B and b (their numbers), the others held: nothing leads there."""
 
-    def __init__(self, state: FactoredState) -> None:
-        self.state = state
-        # Not a cached_property, which before Python 3.12 holds one lock for fits in all threads.
-        self._gradient: Factors | None = None
-        self._preconditioner: Factors | None = None
+    def __init__(
+        self, objective: Objective, penalties: Penalties, point: Point, block: tuple[int, ...]
+    ) -> None:
+        super().__init__(objective, penalties, point)
+        self._block = block
 
-    @property
+    def _within(self, whole: Factors) -> Factors:
+        parts = (part if number in self._block else zeros_like(part) for number, part in enumerate(whole))
+        return Factors(*parts)
+
     def gradient(self) -> Factors:
-        if self._gradient is None:
-            self._gradient = self.state.gradient()
-        return self._gradient
+        return self._within(super().gradient())
 
-    @property
-    def preconditioner(self) -> Factors:
-        if self._preconditioner is None:
-            self._preconditioner = self.state.preconditioner()
-        return self._preconditioner
-
-
-class BlockState:
-    """The penalised objective as a function of some of A, B and b (their numbers), the others held."""
-
-    def __init__(self, whole: WholeState, block: tuple[int, ...]) -> None:
-        self.whole, self._block = whole, block
-        self.value, self.resolution = whole.state.value, whole.state.resolution
-        self._zeros: Variables | None = None
-
-    def _part(self, whole: Variables) -> Variables:
-        return tuple(whole[number] for number in self._block)
-
-    def _filled(self, part: Variables, others: Variables) -> Factors:
-        chosen = dict(zip(self._block, part, strict=True))
-        return Factors(*(chosen.get(number, other) for number, other in enumerate(others)))
-
-    @property
-    def x(self) -> Variables:
-        return self._part(self.whole.state.x)
-
-    def gradient(self) -> Variables:
-        return self._part(self.whole.gradient)
-
-    def preconditioner(self) -> Variables:
-        return self._part(self.whole.preconditioner)
-
-    def hessian_product(self, direction: Variables) -> Variables:
-        if self._zeros is None:
-            self._zeros = tuple(zeros_like(part) for part in self.whole.state.x)
-        return self._part(self.whole.state.hessian_product(self._filled(direction, self._zeros)))
+    def hessian_product(self, direction: Variables) -> Factors:
+        return self._within(super().hessian_product(direction))
 
     def moved_to(self, x: Variables) -> BlockState:
-        moved = self.whole.state.moved_to(self._filled(x, self.whole.state.x))
-        return BlockState(WholeState(moved), self._block)
+        point = self._objective.at(Factors(*x))
+        return BlockState(self._objective, self._penalties, point, self._block)
 
-    def release(self) -> None:
-        self.whole.state.release()
-
-    def slope(self, diagonal: Variables) -> float:
-        """The length of the gradient in the norm of a preconditioner."""
-        return _dual_norm(self.gradient(), diagonal)
+    def slope(self) -> float:
+        """The length of the gradient in the norm of the preconditioner."""
+        return _dual_norm(self.gradient(), _inverse(self))

@@ -16,7 +16,6 @@ from labelgap.solvers.alternating import FEATURES, LABELS, minimise_block, rowwi
 from labelgap.solvers.certificate import Penalties
 from labelgap.solvers.linalg import Array
 from labelgap.solvers.loop import balanced_factors, starting_factors
-from labelgap.solvers.newton import FactoredState, WholeState
 
 # Sweeps at most, and Newton steps of all rows, or of all labels, in each. The change of a row, as a fraction
 # of the longest one, after which it has come to its minimum.
@@ -62,8 +61,7 @@ def _moved(
         for block in (LABELS, FEATURES):
             if stopping():
                 break
-            state = FactoredState(objective, penalties, objective.at(at))
-            at = minimise_block(WholeState(state), block, left=_LEFT).state.x
+            at = minimise_block(objective, penalties, objective.at(at), block, left=_LEFT).x
         return at
     working, xp = steps.start(at), objective.xp
 

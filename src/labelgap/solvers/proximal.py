@@ -14,37 +14,28 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from labelgap.objective.protocol import Factors, Objective, Point
-from labelgap.solvers.certificate import Certificate, Penalties, best_intercept_within, certify
-from labelgap.solvers.linalg import Array, column_squares, dot, rounding
+from labelgap.solvers.certificate import (
+    Certificate,
+    Penalties,
+    best_intercept_within,
+    certify_to_tolerance,
+)
+from labelgap.solvers.linalg import Array, column_squares, dot, rounding, thin_qr
 from labelgap.solvers.loop import (
-    Callback,
-    Checkpoint,
-    Fit,
-    Method,
     State,
     balanced_factors,
     contiguous_factors,
     factors_from,
     factors_state,
-    run,
     scalars,
     starting_factors,
 )
-from labelgap.solvers.spectral import LowRankShift, SingularTriplets, following_triplets
+from labelgap.solvers.spectral import LowRankShift, SingularTriplets, following_triplets, leading_triplets
 
-_CERTIFY_EVERY = 10
-# Steps between two places from which a run can be resumed; a multiple of those between two certificates.
-_SNAPSHOT_EVERY = 50
-# Steps that gain nothing measurable, and do not halve the gap, before the method stops.
-_QUIET = 30
-# A gain of so many units of rounding is not measurable. A capped fit is done when its steps gain less than
-# this fraction of the tolerance.
-_NOTHING, _NOTHING_CAPPED = 4, 1e-4
 # The intercepts are as good as the gap asks for it; early on, as this fraction of the gap when last computed,
 # and as the gain of the last step, ask for it.
 _EARLY = 0.1
@@ -59,6 +50,8 @@ _PROBES, _ALLOWANCE, _LEAST_STIFFNESS = 8, 2.0, 1e-12
 # the next one. Steps become longer, by the second factor, only after one that could have been longer by the
 # inverse of the third: where each is as long as it may be, longer ones would be made twice.
 _TOO_LONG, _LONGER, _COULD_BE_LONGER = 1.5, 0.9, 0.6
+# How accurately the first of the directions beyond those of W is found, which a step then follows.
+_ROUGH = 0.03
 # What rounding may add to the rise of the data term in a step: a fraction of it, and in units of rounding.
 _SLACK, _SLACK_ROUNDING = 1e-13, 16
 
@@ -93,7 +86,7 @@ class ProximalPath:
         self, objective: Objective, penalties: Penalties, start: Factors, cap: int, tol: float
     ) -> None:
         self._objective, self._penalties, self._cap = objective, penalties, cap
-        self._tol = self._intercept_tol = min(tol, _WORST_INTERCEPT)
+        self._tol, self._intercept_tol = tol, min(tol, _WORST_INTERCEPT)
         self._formed, self._rounding = objective.may_form, rounding(start.left)
         first = self._iterate(balanced_factors(start, cap))
         self._here = first._replace(point=self._at_best_intercept(first.point))
@@ -107,8 +100,8 @@ class ProximalPath:
         self._at_zero: tuple[Iterate, SingularTriplets] | None = None
         # Right singular vectors of the last step, among which those of the next one nearly are.
         self._vectors: Array | None = None
-        self.dual = -math.inf
-        """The best lower bound on the optimum so far."""
+        self.most = cap
+        """The rank that a step may lead to."""
 
     @property
     def point(self) -> Point:
@@ -128,9 +121,23 @@ class ProximalPath:
                 last_stiffness=self._last_stiffness,
                 overlap=self._overlap,
                 last_overlap=self._last_overlap,
-                dual=self.dual,
             ),
         }
+
+    def jump(self, factors: Factors) -> None:
+        """Continue from another place, at rest, with steps of the same length."""
+        self._here = self._previous = self._iterate(contiguous_factors(factors))
+        self._last_overlap = self._overlap = self._here.inner(self._here)
+        self.value = self._penalised(self.point)
+        self._momentum, self._vectors = 1.0, None
+
+    def seek(self, count: int) -> None:
+        """Let the next step know of about so many directions beyond those of W."""
+        xp, (left, right, _) = self._objective.xp, self.point.factors
+        outside = thin_qr(left)[0], thin_qr(right)[0]
+        gradient = LowRankShift(self.point.score_gradient(), left, right, scale=0.0, outside=outside)
+        found = leading_triplets(gradient, self._objective.shape, count, may_form=False, accuracy=_ROUGH)
+        self._vectors = xp.concat([right, found.right], axis=1)
 
     def restart(self) -> dict[str, Array]:
         """Continue from its own state, which is returned: what it knows beside that is computed anew."""
@@ -153,20 +160,21 @@ class ProximalPath:
         self.value, self._momentum = float(state["value"]), float(state["momentum"])
         self._stiffness, self._last_stiffness = float(state["stiffness"]), float(state["last_stiffness"])
         self._overlap, self._last_overlap = float(state["overlap"]), float(state["last_overlap"])
-        self.dual = float(state["dual"])
 
     def _iterate(self, factors: Factors) -> Iterate:
         W = factors.left @ factors.right.T if self._formed else None
         return Iterate(self._objective.at(factors, W), W)
 
-    def certificate(self, directions: int = 1) -> Certificate:
+    def certificate(self, directions: int = _PROBES) -> Certificate:
         """How good that is. To be asked for before the first step where W = 0: that step goes by it."""
         # From W = 0 the first step needs the same singular triplets, all those above λ.
         at_zero = self._formed and self.point.factors.rank == 0
-        certificate = certify(
+        certificate = certify_to_tolerance(
             self._objective,
             self.point,
             self._penalties,
+            self._tol,
+            wanted="the gap",
             directions=min(self._objective.shape) if at_zero else directions,
             above=self._penalties.trace if at_zero else None,
             singular_values=_singular_values(self.point),
@@ -175,16 +183,16 @@ class ProximalPath:
         if at_zero:
             self._at_zero = self._here, certificate.residual
             certificate = replace(certificate, residual=certificate.residual.first(directions))
-        # With momentum the latest bound is not always the best.
-        certificate = certificate.with_bound(self.dual)
-        self.dual = certificate.dual
-        self._intercept_tol = max(self._tol, _EARLY * certificate.relative_gap)
+        self._intercept_tol = self._no_worse(_EARLY * certificate.relative_gap)
         if self._vectors is None:
             known = self.point.factors.right, certificate.residual.right
             self._vectors = self._objective.xp.concat(known, axis=1)
         if self._stiffness == 0:
             self._begin_with(certificate.residual.left, certificate.residual.right)
         return certificate
+
+    def _no_worse(self, intercept_tol: float) -> float:
+        return max(min(self._tol, _WORST_INTERCEPT), intercept_tol)
 
     def _begin_with(self, U: Array, V: Array) -> None:
         """Let the first step go by the curvature of f along the first of these directions."""
@@ -234,7 +242,7 @@ class ProximalPath:
             self._stiffness *= _LONGER
         # Intercepts as exact as the steps are long.
         relative = gained / max(abs(value), sys.float_info.min)
-        self._intercept_tol = max(self._tol, min(self._intercept_tol, relative))
+        self._intercept_tol = self._no_worse(min(self._intercept_tol, relative))
         return gained
 
     def _went_back(self, ahead: Iterate, candidate: Iterate, ahead_by: float) -> bool:
@@ -258,7 +266,7 @@ class ProximalPath:
         objective, penalties, factors = self._objective, self._penalties, ahead.point.factors
         triplets = self._triplets(ahead)
         shrunk = (triplets.values - penalties.trace) / (self._stiffness + penalties.ridge)
-        kept = min(int(objective.xp.count_nonzero(shrunk > 0)), self._cap)
+        kept = min(int(objective.xp.count_nonzero(shrunk > 0)), self.most)
         roots = objective.xp.sqrt(shrunk[:kept])
         moved = Factors(-triplets.left[:, :kept] * roots, triplets.right[:, :kept] * roots, factors.intercept)
         iterate = self._iterate(moved)
@@ -279,6 +287,7 @@ class ProximalPath:
             factors.right if self._vectors is None else self._vectors,
             above=self._penalties.trace,
             may_form=self._formed,
+            most=self.most,
         )
         self._vectors = found.right
         return found
@@ -318,78 +327,6 @@ class ProximalPath:
             + ahead_by**2 * before.inner(before)
         )
         return max(candidate.inner(candidate) - 2 * across + square_Y, 0.0)
-
-
-class ProximalMethod(Method):
-    """Proximal steps to the end, with a certificate every few of them."""
-
-    _path: ProximalPath
-    _quiet, _best_gap = 0, math.inf
-
-    def begin(self, start: Factors | None, kept: State | None) -> None:
-        first = starting_factors(self._objective, start)
-        self._path = ProximalPath(self._objective, self._penalties, first, self._cap, self._tol)
-        # A capped fit is done when its steps die out; else only rounding stops it before the gap does.
-        capped = self._cap < self._full
-        self._nothing = _NOTHING_CAPPED * self._tol if capped else _NOTHING * rounding(first.left)
-        if kept is not None:
-            self._path.restore(kept)
-            self.iteration, self._quiet = int(kept["iteration"]), int(kept["quiet"])
-            self._best_gap = float(kept["best_gap"])
-
-    def snapshot(self) -> Mapping[str, Array] | None:
-        if self.iteration % _SNAPSHOT_EVERY:
-            return None
-        numbers = scalars(iteration=self.iteration, quiet=self._quiet, best_gap=self._best_gap)
-        return {**self._path.restart(), **numbers}
-
-    def certify(self) -> Certificate:
-        certificate = self._path.certificate(_PROBES)
-        self._scale = certificate.scale
-        if certificate.gap <= 0.5 * self._best_gap:
-            # What the values do not show any more the gap still does.
-            self._best_gap, self._quiet = certificate.gap, 0
-        return certificate
-
-    def step(self, stopping: Callable[[], bool]) -> None:
-        while True:
-            gained = self._path.advance()
-            self.iteration += 1
-            self._quiet = self._quiet + 1 if gained <= self._nothing * self._scale else 0
-            if self.iteration % _CERTIFY_EVERY == 0 or self.exhausted or self.stalled or stopping():
-                break
-
-    @property
-    def factors(self) -> Factors:
-        return self._path.point.factors
-
-    @property
-    def stalled(self) -> bool:
-        return self._quiet >= _QUIET
-
-    @property
-    def capped(self) -> bool:
-        return self.factors.rank >= self._cap < self._full
-
-
-def solve_proximal(
-    objective: Objective,
-    penalties: Penalties,
-    *,
-    rank: int | None = None,
-    tol: float = 1e-3,
-    max_iter: int = 5000,
-    warm_start: Factors | None = None,
-    callback: Callback | None = None,
-    checkpoint: Checkpoint | None = None,
-) -> Fit:
-    """Minimise to a relative duality gap of ``tol``.
-
-    With a ``rank`` cap only that many singular values survive each step; the gap then still refers to the
-    problem without the cap.
-    """
-    method = ProximalMethod(objective, penalties, rank=rank, tol=tol, max_iter=max_iter)
-    return run(method, tol=tol, warm_start=warm_start, callback=callback, checkpoint=checkpoint)
 
 
 def _inner(a: Factors, b: Factors) -> float:

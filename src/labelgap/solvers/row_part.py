@@ -20,13 +20,13 @@ the other held would crawl. N is never formed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from labelgap.solvers import newton
-from labelgap.solvers.factored import fresh_directions
+from labelgap.objective.protocol import Factors
+from labelgap.solvers.growth import DEAD, GrowthMethod, fresh_directions, lengths_for, lowest_of
 from labelgap.solvers.joint_state import (
     JointCertificate,
     JointFactors,
@@ -34,18 +34,8 @@ from labelgap.solvers.joint_state import (
     JointState,
     certify_joint,
 )
-from labelgap.solvers.linalg import balanced, contiguous, smallest
-
-# Directions below this fraction of the largest are dead.
-_DEAD = 1e-6
-# Lengths that are tried for new directions, each half of the one before.
-_GROWTH_TRIALS = 6
-# A round of Newton steps ends when a step gains less than this fraction of the gap that is to be closed.
-_ROUND_FRACTION = 0.02
-# Rounds in a row that neither halve the gap nor gain more than this fraction of it.
-_PATIENCE, _NOTHING = 20, 1e-6
-# The steps of a capped fit have died out when they gain less than this fraction of the tolerance.
-_DIED_OUT_CAPPED = 0.01
+from labelgap.solvers.linalg import balanced, contiguous
+from labelgap.solvers.loop import State, run
 
 
 @dataclass(frozen=True)
@@ -68,7 +58,6 @@ def solve_joint(
     rank: int | None = None,
     tol: float = 1e-3,
     max_iter: int = 500,
-    stopping: Callable[[], bool] = lambda: False,
 ) -> JointFit:
     """Minimise to a relative duality gap of ``tol``, from a fit without N or with another μ.
 
@@ -95,97 +84,70 @@ def solve_joint(
     >>> fit.converged, fit.relative_gap <= 1e-3, fit.factors.row_rank > 0
     (True, True, True)
     """
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _Rounds(problem, rank, tol, max_iter, stopping).run(start)
+    method = JointMethod(problem, start, rank=rank, tol=tol, max_iter=max_iter)
+    fit = run(method, tol=tol, warm_start=None, callback=None, checkpoint=None)
+    return JointFit(method.state.x, fit.objective, fit.gap, fit.relative_gap, fit.n_iter, fit.converged)
 
 
-class _Rounds:
-    """Certificate, growth, Newton steps; again and again."""
+class JointMethod(GrowthMethod):
+    """The rounds for W and N."""
 
-    def __init__(
-        self, problem: JointProblem, rank: int | None, tol: float, max_iter: int, stopping: Callable[[], bool]
-    ) -> None:
-        n, n_columns = problem.objective.shape
-        full = min(problem.features.n_features, n_columns)
-        self._problem, self._tol, self._stopping = problem, tol, stopping
-        self._max_iter, self.n_iter = max_iter, 0
-        self._cap = full if rank is None else min(full, rank)
-        self._capped, self._row_cap = self._cap < full, min(n, n_columns)
+    _certificate: JointCertificate
+    state: JointState
+    """Where it stands."""
 
-    def run(self, start: JointFactors) -> JointFit:
-        state = self._balanced(start)
-        dual, best_gap, quiet, radius, died_out = -math.inf, math.inf, 0, None, False
-        while True:
-            found = certify_joint(self._problem, state, known=dual)
-            dual = found.dual
-            reached = found.relative_gap <= self._tol
-            halved = found.gap < 0.5 * best_gap
-            if reached or self.n_iter >= self._max_iter or self._stopping():
-                break
-            if (died_out and not halved) or quiet > _PATIENCE:
-                break
-            grown = self._grown(state, found)
-            left = self._max_iter - self.n_iter
-            if grown is not None:
-                enough = _ROUND_FRACTION * found.gap
-                report = newton.minimise(grown, enough=enough, max_steps=left, stopping=self._stopping)
-            else:
-                # Nothing to add: the gap is unfinished work at these ranks, one accurate step at a time.
-                report = newton.minimise(
-                    state,
-                    enough=math.inf,
-                    max_steps=left,
-                    radius=radius,
-                    forcing=0.1,
-                    stopping=self._stopping,
-                )
-                nothing = _DIED_OUT_CAPPED * self._tol * found.scale if self._capped else 0.0
-                died_out = report.decrease <= nothing
-            quiet = 0 if halved or report.decrease > _NOTHING * found.gap else quiet + 1
-            best_gap = min(best_gap, found.gap)
-            self.n_iter, radius = self.n_iter + report.steps, report.radius
-            state = self._balanced(report.state.x)
-        settled = self._capped and state.x.rank >= self._cap and died_out
-        return JointFit(
-            state.x, found.objective, found.gap, found.relative_gap, self.n_iter, reached or settled
-        )
+    def __init__(self, problem: JointProblem, start: JointFactors, **options: Any) -> None:
+        super().__init__(problem.objective, problem.penalties, **options)
+        self._problem, self._start, self._row_cap = problem, start, self._full
+        self._full = min(problem.features.n_features, problem.objective.shape[1])
+        self._cap = self._full if options["rank"] is None else min(self._full, options["rank"])
 
-    def _balanced(self, x: JointFactors) -> JointState:
-        """The same W and N at the least penalty, without directions that died out."""
-        _, left, right = balanced(x.left, x.right, _DEAD)
-        _, row_left, row_right = balanced(x.row_left, x.row_right, _DEAD)
+    def begin(self, start: Factors | None, kept: State | None) -> None:
+        self._settle(self._start)
+
+    def _settle(self, x: JointFactors) -> None:
+        _, left, right = balanced(x.left, x.right, DEAD)
+        _, row_left, row_right = balanced(x.row_left, x.row_right, DEAD)
         W = left[:, : self._cap], right[:, : self._cap]
         arrays = (*W, row_left, row_right, x.intercept)
-        return JointState(self._problem, JointFactors(*(contiguous(array) for array in arrays)))
+        self.state = JointState(self._problem, JointFactors(*(contiguous(array) for array in arrays)))
 
-    def _grown(self, state: JointState, found: JointCertificate) -> JointState | None:
-        """The state with new directions of W and N, each as far as its curvature says; None without any."""
-        problem, x = self._problem, state.x
-        negligible, trace, mu = 0.1 * self._tol, problem.penalties.trace, problem.row_penalty
-        U, V, surplus = fresh_directions(found.residual, trace, x.left, self._cap, negligible)
+    def _certified(self) -> JointCertificate:
+        return certify_joint(self._problem, self.state)
+
+    @property
+    def factors(self) -> Factors:
+        return self.state.x.shared
+
+    def at_zero(self) -> tuple[Factors, float, float]:
+        # It starts at a fit, which is better than that.
+        return self.factors, math.inf, 0.0
+
+    def _grown(self) -> JointState:
+        """With new directions of W and N, each as far as its curvature says."""
+        problem, state, found = self._problem, self.state, self._certificate
+        x, negligible, mu = state.x, 0.1 * self._tol, problem.row_penalty
+        assert found.row_residual is not None
+        U, V, surplus = fresh_directions(
+            found.residual, problem.penalties.trace, x.left, self._cap, negligible
+        )
         S, T, row_surplus = fresh_directions(found.row_residual, mu, x.row_left, self._row_cap, negligible)
         if not len(surplus) + len(row_surplus):
-            return None
-        bent = state.point.curvature_along(problem.features.product(contiguous(U)), V)
-        bent = bent + problem.penalties.ridge
-        row_bent = state.point.curvature_along(S, T)
-        lengths, row_lengths = (
-            np.sqrt(most / np.maximum(curvature, smallest(x.intercept)))
-            for most, curvature in ((surplus, bent), (row_surplus, row_bent))
-        )
-        grown = state
-        for trial in range(_GROWTH_TRIALS):
-            shorter = 0.5**trial
-            grown = JointState(
-                problem,
-                JointFactors(
-                    np.hstack([x.left, -shorter * lengths * U]),
-                    np.hstack([x.right, shorter * lengths * V]),
-                    np.hstack([x.row_left, -shorter * row_lengths * S]),
-                    np.hstack([x.row_right, shorter * row_lengths * T]),
-                    x.intercept,
-                ),
+            return state
+        curvature = state.point.curvature_along(problem.features.product(contiguous(U)), V)
+        lengths = lengths_for(surplus, curvature + problem.penalties.ridge)
+        row_lengths = lengths_for(row_surplus, state.point.curvature_along(S, T))
+
+        def grown(shorter: float) -> JointState:
+            left, right = shorter * lengths * U, shorter * lengths * V
+            row_left, row_right = shorter * row_lengths * S, shorter * row_lengths * T
+            x_grown = JointFactors(
+                np.hstack([x.left, -left]),
+                np.hstack([x.right, right]),
+                np.hstack([x.row_left, -row_left]),
+                np.hstack([x.row_right, row_right]),
+                x.intercept,
             )
-            if grown.value < state.value:
-                break
-        return grown
+            return JointState(problem, x_grown)
+
+        return lowest_of(grown, state.value)

@@ -17,22 +17,19 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from array_api_compat import device, is_numpy_array
+from array_api_compat import device
 
 from labelgap.solvers.linalg import (
     Array,
     column_squares,
-    eigenvectors_in_single,
-    leading_eigenvectors,
     like,
     namespace,
     norm,
-    rounding,
     standard_normal,
     thin_qr,
     wide_product,
 )
-from labelgap.solvers.spectral import beside, leading_by_blocks
+from labelgap.solvers.spectral import Spectrum, eigenvectors, leading_by_blocks
 
 SPARE = 1.6
 """The largest singular vectors are good in a space of so many times as many columns."""
@@ -47,8 +44,6 @@ _MORE = 1.4
 _IN_DOUBLE = 1 << 33
 # Columns whose Gram matrix is this close to I are far from dependent.
 _NEARLY = 0.5
-# Parts of a block that are shorter, in units of its rounding, are rounding themselves.
-_ROUNDING = 64
 
 
 class Matrix(Protocol):
@@ -66,88 +61,6 @@ class Matrix(Protocol):
 
     def normal(self, V: Array) -> Array:
         """``RᵀR V``, or ``R Rᵀ V`` where R has fewer rows than columns."""
-
-
-class Spectrum:
-    """The leading singular values of R with the vectors of its shorter side, as many as are asked for.
-
-    ``start`` are orthonormal columns to begin with: random ones, or vectors of a matrix that is nearly R.
-    """
-
-    def __init__(self, normal: Callable[[Array], Array], start: Array) -> None:
-        self._normal, self._fresh = normal, start
-        xp = namespace(start)
-        self._basis, self._projected = start[:, :0], xp.zeros((0, 0), dtype=start.dtype, device=device(start))
-        self._found: tuple[Array, Array] | None = None
-
-    @property
-    def columns(self) -> int:
-        """The dimension of the Krylov space."""
-        return int(self._basis.shape[1])
-
-    @property
-    def complete(self) -> bool:
-        """Whether the space is the whole one."""
-        return self.columns >= len(self._basis)
-
-    def grow(self, columns: int) -> None:
-        """Add blocks until the space has that many columns, or all."""
-        if self.columns >= columns or self.complete:
-            return
-        xp = namespace(self._fresh)
-        while self.columns < columns and not self.complete:
-            width = min(self._fresh.shape[1], len(self._basis) - self.columns)
-            added = self._fresh[:, :width]
-            self._basis = xp.concat([self._basis, added], axis=1)
-            image = self._normal(added)
-            fresh, inside, link = beside(self._basis, image)
-            fresh = self._led_to(fresh, link, _ROUNDING * rounding(image) * norm(image))
-            above = inside[:-width, :]
-            self._projected = xp.concat(
-                [
-                    xp.concat([self._projected, above], axis=1),
-                    xp.concat([above.T, inside[-width:, :]], axis=1),
-                ],
-                axis=0,
-            )
-            self._fresh = fresh
-        self._found = None
-
-    def _led_to(self, fresh: Array, link: Array, least: float) -> Array:
-        """The directions outside the space that R leads to by more than that much, and others at random.
-
-        Where singular values are equal it leads to fewer of them than there are. What rounding has instead
-        may lie in the space.
-        """
-        xp = namespace(link)
-        turned, sizes, _ = xp.linalg.svd(link, full_matrices=False)
-        count = int(xp.count_nonzero(sizes > least))
-        if count == link.shape[1]:
-            return fresh
-        led = fresh @ turned[:, :count]
-        others = (fresh.shape[0], link.shape[1] - count)
-        noise = standard_normal(np.random.default_rng(self.columns), others, fresh)
-        return xp.concat([led, beside(xp.concat([self._basis, led], axis=1), noise)[0]], axis=1)
-
-    def _decomposed(self) -> tuple[Array, Array]:
-        if self._found is None:
-            xp = namespace(self._projected)
-            squares, vectors = _eigenvectors(0.5 * (self._projected + self._projected.T))
-            self._found = xp.sqrt(xp.clip(squares, 0.0, None)), vectors
-        return self._found
-
-    @property
-    def values(self) -> Array:
-        """Singular values in descending order; the last ones are as good as the space is large."""
-        return self._decomposed()[0]
-
-    def count_above(self, value: float) -> int:
-        """How many singular values are larger."""
-        return int(namespace(self.values).count_nonzero(self.values > value))
-
-    def vectors(self, count: int) -> Array:
-        """Those of the largest values, in columns."""
-        return wide_product(self._basis, like(self._decomposed()[1][:, :count], self._basis))
 
 
 def first_vectors(size: int, example: Array, start: Array | None = None) -> Array:
@@ -197,7 +110,7 @@ def certified(R: Matrix, vectors: Array, penalty: float, tol: float) -> SoftThre
         V = V / xp.where(lengths > 0, lengths, xp.ones_like(lengths))
     V = orthonormal(V)
     image = R.times(V)
-    _, rotation = _eigenvectors(wide_product(image.T, image))
+    _, rotation = eigenvectors(wide_product(image.T, image))
     V, image = wide_product(V, rotation), wide_product(image, rotation)
     values = xp.sqrt(column_squares(xp.astype(image, xp.float64, copy=False)))
 
@@ -273,12 +186,6 @@ def soft_threshold(
         found = certify(R, spectrum.vectors(count), penalty, tol)
         if found.relative_gap <= tol or spectrum.complete or len(found.values) >= rank:
             return found
-
-
-def _eigenvectors(symmetric: Array) -> tuple[Array, Array]:
-    if is_numpy_array(symmetric) and symmetric.dtype == np.float32:
-        return eigenvectors_in_single(symmetric)
-    return leading_eigenvectors(symmetric, symmetric.shape[0])
 
 
 def _norm(

@@ -1,4 +1,9 @@
-"""Leading singular triplets of ``H = XᵀG + λ₂ A Bᵀ``, the gradient of the smooth part in W."""
+"""Leading singular triplets: of ``H = XᵀG + λ₂ A Bᵀ``, the gradient of the smooth part in W, and other maps.
+
+There is one block Krylov space, :class:`Spectrum`. It serves σ₁ of a certificate, directions to grow along
+(outside the span of those that are there), and the closed form of lists. Steps that follow each other, whose
+operators are nearly the same, take one step of subspace iteration each (:func:`following_triplets`).
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from array_api_compat import device
+from array_api_compat import device, is_numpy_array
 
 from labelgap.objective.protocol import ScoreGradient
 from labelgap.solvers.linalg import (
     Array,
     contiguous,
+    eigenvectors_in_single,
     leading_eigenvectors,
     like,
     namespace,
@@ -26,8 +32,8 @@ from labelgap.solvers.linalg import (
     wide_product,
 )
 
-SHORT = 32
-"""The shorter side of a matrix up to which its singular value decomposition is as fast as its Gram matrix."""
+SHORT = 16
+"""The longer side of a matrix up to which its decomposition costs less than that of its Gram matrix."""
 # Vectors that are carried from step to step beside those that are needed, and random ones that join them in
 # each: a direction that begins to matter is found by these, and has come close when it does.
 _SPARE, _FRESH = 8, 4
@@ -37,8 +43,6 @@ _STEPS = 3
 _MANY = 1 / 3
 # What rounding may take from σ₁, as a fraction of it and in units of rounding; the larger one is added.
 _MARGIN, _MARGIN_ROUNDING = 1e-12, 16
-# The same for products in single precision, as a fraction of σ₁.
-_SINGLE_ERROR = 1e-3
 
 
 @dataclass
@@ -51,6 +55,8 @@ class LowRankShift:
     product: Array | None = None
     """``left @ right.T``, if that has been made."""
     scale: float = 1.0
+    outside: tuple[Array, Array] | None = None
+    """Orthonormal columns U and V: the map is ``(I − UUᵀ) H (I − VVᵀ)``."""
     _formed: Array | None = field(default=None, init=False, repr=False)
 
     @property
@@ -62,29 +68,35 @@ class LowRankShift:
         return self._formed
 
     def matrix(self) -> Array:
-        if self.scale == 0 or self.left.shape[1] == 0:
-            return self.gradient_matrix
-        right = self.scale * self.right
-        total = self.left @ right.T if self.product is None else self.scale * self.product
-        total += self.gradient_matrix
-        return total
+        H = self.gradient_matrix
+        if self.scale != 0 and self.left.shape[1]:
+            product = self.left @ (self.scale * self.right.T)
+            H = H + product if self.product is None else H + self.scale * self.product
+        if self.outside is not None:
+            U, V = self.outside
+            H = without(U, without(V, H.T).T)
+        return H
 
     def times(self, V: Array) -> Array:
-        if self.scale == 0:
-            return self.gradient.left_product(V)
-        return self.gradient.left_product(V) + self.left @ (self.scale * (self.right.T @ V))
+        if self.outside is not None:
+            V = without(self.outside[1], V)
+        image = self.gradient.left_product(V)
+        if self.scale != 0:
+            image = image + self.left @ (self.scale * (self.right.T @ V))
+        return image if self.outside is None else without(self.outside[0], image)
 
     def transposed_times(self, U: Array) -> Array:
-        if self.scale == 0:
-            return self.gradient.right_product(U)
-        return self.gradient.right_product(U) + self.right @ (self.scale * (self.left.T @ U))
+        if self.outside is not None:
+            U = without(self.outside[0], U)
+        image = self.gradient.right_product(U)
+        if self.scale != 0:
+            image = image + self.right @ (self.scale * (self.left.T @ U))
+        return image if self.outside is None else without(self.outside[1], image)
 
-    def in_single(self) -> LowRankShift:
-        """The same map, on vectors in single precision; numpy's alone, others do not mix precisions."""
-        # Factors that nothing is multiplied with need no copies.
-        columns = slice(None if self.scale else 0)
-        left, right = (factor[:, columns].astype(np.float32) for factor in (self.left, self.right))
-        return LowRankShift(self.gradient, left, right, None, self.scale)
+
+def without(span: Array, M: Array) -> Array:
+    """The columns of M without their parts in the span of orthonormal columns."""
+    return M - span @ (span.T @ M)
 
 
 @dataclass(frozen=True)
@@ -95,14 +107,6 @@ class SingularTriplets:
     values: Array
     right: Array
     top: float
-
-    def from_single(self, example: Array) -> SingularTriplets:
-        """Those of single precision in that of an array; σ₁ stays between the first value and ``top``.
-
-        Products with many entries err by more than the last digit.
-        """
-        left, values, right = (like(part, example) for part in (self.left, self.values, self.right))
-        return SingularTriplets(left, (1 - _SINGLE_ERROR) * values, right, (1 + _SINGLE_ERROR) * self.top)
 
     def first(self, count: int) -> SingularTriplets:
         """The largest ones, in arrays of their own."""
@@ -122,34 +126,47 @@ def leading_triplets(
     """The ``count`` largest singular triplets of a (d x L) operator, without those not ``above`` a value.
 
     The matrix is formed only where the objective says that it ``may_form`` one; there the values are exact to
-    rounding. Otherwise Lanczos with a fixed random start, until the first triplet has a relative residual of
-    ``accuracy``, which is added to ``top``. That would still be too low if the start were orthogonal to the
-    leading vector, which has probability zero. ``start`` are triplets of the same operator that were found
-    less accurately.
+    rounding. Otherwise they come from a Krylov space with a fixed random start, until the first triplet has a
+    relative residual of ``accuracy``, which is added to ``top``. That would still be too low if the start
+    were orthogonal to the leading vector, which has probability zero. ``start`` are triplets of the same
+    operator that were found less accurately.
     """
     count = max(1, min(count, *shape))
     if may_form or count >= min(shape) - 1:
         return _decomposed(operator.matrix(), shape, count, above)
-    return _lanczos(operator, shape, count, accuracy, start)
+    known = None if start is None else (start.left, start.right)
+    found = leading_by_blocks(
+        operator.times, operator.transposed_times, shape, count, accuracy, operator.left, known
+    )
+    # The residual leaves out what its own computation rounds.
+    top = _rounded_up(found.values) + found.residual
+    return SingularTriplets(found.left, found.values, found.right, top)
 
 
 def following_triplets(
-    operator: LowRankShift, shape: tuple[int, int], start: Array, *, above: float, may_form: bool
+    operator: LowRankShift,
+    shape: tuple[int, int],
+    start: Array,
+    *,
+    above: float,
+    may_form: bool,
+    most: int | None = None,
 ) -> SingularTriplets:
     """The singular triplets above a value, and a few more, of an operator that is nearly a known one.
 
-    ``start`` are right vectors of that one. A step of subspace iteration, over all steps of a method, turns
-    them after the operators; its values are lower bounds, and the errors of those that it has followed for
-    a while are of second order. Of a matrix that may be formed they are exact where many are wanted, and
-    where more have come above the value than random vectors can be close to at once.
+    Of more than ``most`` that are above the value it returns about so many. ``start`` are right vectors of
+    that operator. A step of subspace iteration, over all steps of a method, turns them after the operators;
+    its values are lower bounds, and the errors of those that it has followed for a while are of second order.
+    Of a matrix that may be formed they are exact where many are wanted, and where more have come above the
+    value than random vectors can be close to at once.
     """
-    xp, full = namespace(start), min(shape)
+    xp, full = namespace(start), min(*shape, *(() if most is None else (most + _SPARE,)))
     H = operator.matrix() if may_form else None
     fresh, steps = _FRESH, 1
     while True:
         count = min(start.shape[1] + fresh, full)
-        if may_form and (count >= _MANY * full or steps > 1):
-            return _decomposed(H, shape, full, above)
+        if may_form and (count >= _MANY * min(shape) or steps > 1):
+            return _decomposed(H, shape, min(shape), above)
         random = standard_normal(np.random.default_rng(0), (shape[1], fresh), start)
         V = xp.concat([start, random], axis=1)
         for _ in range(steps):
@@ -165,43 +182,9 @@ def following_triplets(
         start, fresh, steps = Q @ turned, count, _STEPS
 
 
-def roughly_leading(
-    operator: LowRankShift, start: Array, outside: tuple[Array, Array], steps: int = 5
-) -> SingularTriplets:
-    """About the largest singular triplets of H outside two spans, as many as ``start`` has random columns.
-
-    ``outside`` are orthonormal columns U and V, and the triplets are those of ``(I − UUᵀ) H (I − VVᵀ)``: the
-    best in the span of ``(H Hᵀ)ⁱ H start`` for i below ``steps``. The values are lower bounds.
-    """
-    xp = namespace(start)
-    span, V = outside
-    n_outside = span.shape[1]
-    right, images = start, []
-    # No more columns than the left side has.
-    for _ in range(max(1, min(steps, (span.shape[0] - n_outside) // start.shape[1]))):
-        left = operator.times(right - V @ (V.T @ right))
-        # Twice, since one pass leaves what rounding makes of it.
-        for _ in range(2):
-            left = left - span @ (span.T @ left)
-        left, _ = thin_qr(left)
-        span = xp.concat([span, left], axis=1)
-        right = operator.transposed_times(left)
-        right = right - V @ (V.T @ right)
-        images.append(right)
-    basis, triangle = thin_qr(xp.concat(images, axis=1))
-    turned, values, rotation = xp.linalg.svd(triangle, full_matrices=False)
-    count = start.shape[1]
-    return SingularTriplets(
-        contiguous(span[:, n_outside:] @ rotation[:count, :].T),
-        values[:count],
-        contiguous(basis @ turned[:, :count]),
-        float(values[0]),
-    )
-
-
 def _decomposed(H: Array, shape: tuple[int, int], count: int, above: float | None) -> SingularTriplets:
     xp = namespace(H)
-    if min(shape) <= SHORT:
+    if max(shape) <= SHORT:
         left, values, right = small_svd(H)
         count = _wanted(values, count, above)
         return SingularTriplets(left[:, :count], values[:count], right[:count, :].T, _rounded_up(values))
@@ -233,34 +216,107 @@ def _wanted(values: Array, count: int, above: float | None) -> int:
     return max(1, min(count, int(namespace(values).count_nonzero(values > above))))
 
 
-def _lanczos(
-    operator: LowRankShift,
-    shape: tuple[int, int],
-    count: int,
-    accuracy: float,
-    start: SingularTriplets | None,
-) -> SingularTriplets:
-    found = leading_by_blocks(
-        operator.times,
-        operator.transposed_times,
-        shape,
-        count,
-        accuracy,
-        operator.left,
-        None if start is None else (start.left, start.right),
-    )
-    # The residual leaves out what its own computation rounds.
-    return SingularTriplets(found.left, found.values, found.right, _rounded_up(found.values) + found.residual)
-
-
 # Vectors in a block, at least; with 8 doubles a row of a block is one cache line.
 _BLOCK = 8
 # Blocks until the bases are dropped and begun anew from the best vectors so far. A basis takes memory, so it
 # has as many columns as the first number of the narrowest blocks, and at least the second number of blocks.
 _MOST_BLOCKS, _LEAST_BLOCKS = 14, 4
 _RESTARTS = 40
+# Parts of a block that are shorter, in units of its rounding, are rounding themselves.
+_ROUNDING = 64
 # The least residual that can be asked for, in units of rounding.
 _FINEST = 16
+
+
+class Spectrum:
+    """The leading singular values of a map R with the vectors of one side, as many as are asked for.
+
+    ``normal`` is ``RᵀR``. The space is ``start, RᵀR start, (RᵀR)² start, ...``, and grows block by block.
+    ``start`` are orthonormal columns to begin with: random ones, or vectors of a map that is nearly R.
+    """
+
+    def __init__(self, normal: Callable[[Array], Array], start: Array) -> None:
+        self._normal, self._fresh = normal, start
+        xp = namespace(start)
+        self._basis, self._projected = start[:, :0], xp.zeros((0, 0), dtype=start.dtype, device=device(start))
+        self._link = self._projected
+        self._found: tuple[Array, Array] | None = None
+
+    @property
+    def columns(self) -> int:
+        """The dimension of the Krylov space."""
+        return int(self._basis.shape[1])
+
+    @property
+    def complete(self) -> bool:
+        """Whether the space is the whole one."""
+        return self.columns >= len(self._basis)
+
+    def grow(self, columns: int) -> None:
+        """Add blocks until the space has that many columns, or all."""
+        if self.columns >= columns or self.complete:
+            return
+        xp = namespace(self._fresh)
+        while self.columns < columns and not self.complete:
+            width = min(self._fresh.shape[1], len(self._basis) - self.columns)
+            added = self._fresh[:, :width]
+            self._basis = xp.concat([self._basis, added], axis=1)
+            image = self._normal(added)
+            fresh, inside, self._link = beside(self._basis, image)
+            fresh = self._led_to(fresh, self._link, _ROUNDING * rounding(image) * norm(image))
+            above = inside[:-width, :]
+            self._projected = xp.concat(
+                [
+                    xp.concat([self._projected, above], axis=1),
+                    xp.concat([above.T, inside[-width:, :]], axis=1),
+                ],
+                axis=0,
+            )
+            self._fresh = fresh
+        self._found = None
+
+    def _led_to(self, fresh: Array, link: Array, least: float) -> Array:
+        """The directions outside the space that R leads to by more than that much, and others at random.
+
+        Where singular values are equal it leads to fewer of them than there are. What rounding has instead
+        may lie in the space.
+        """
+        xp = namespace(link)
+        turned, sizes, _ = xp.linalg.svd(link, full_matrices=False)
+        count = int(xp.count_nonzero(sizes > least))
+        if count == link.shape[1]:
+            return fresh
+        led = fresh @ turned[:, :count]
+        others = (fresh.shape[0], link.shape[1] - count)
+        noise = standard_normal(np.random.default_rng(self.columns), others, fresh)
+        return xp.concat([led, beside(xp.concat([self._basis, led], axis=1), noise)[0]], axis=1)
+
+    def _decomposed(self) -> tuple[Array, Array]:
+        if self._found is None:
+            xp = namespace(self._projected)
+            squares, vectors = eigenvectors(0.5 * (self._projected + self._projected.T))
+            self._found = xp.sqrt(xp.clip(squares, 0.0, None)), vectors
+        return self._found
+
+    @property
+    def values(self) -> Array:
+        """Singular values in descending order; the last ones are as good as the space is large."""
+        return self._decomposed()[0]
+
+    @property
+    def residual(self) -> float:
+        """``‖RᵀR v₁ − σ₁² v₁‖``, to which the largest singular value is known."""
+        if self.complete:
+            return 0.0
+        return norm(self._link @ self._decomposed()[1][-self._link.shape[1] :, 0])
+
+    def count_above(self, value: float) -> int:
+        """How many singular values are larger."""
+        return int(namespace(self.values).count_nonzero(self.values > value))
+
+    def vectors(self, count: int) -> Array:
+        """Those of the largest values, in columns."""
+        return wide_product(self._basis, like(self._decomposed()[1][:, :count], self._basis))
 
 
 class Leading(NamedTuple):
@@ -271,6 +327,53 @@ class Leading(NamedTuple):
     right: Array
     residual: float
     """``‖Aᵀu₁ − σ₁v₁‖`` or ``‖A v₁ − σ₁u₁‖``; one of the two vanishes by construction."""
+
+
+def first_columns(size: int, count: int, known: Array | None = None, example: Array | None = None) -> Array:
+    """Orthonormal columns for a space to begin with: those that are known, and random ones, a fixed seed."""
+    example = np.zeros(0) if example is None else example
+    V = standard_normal(np.random.default_rng(0), (size, min(size, count)), example)
+    if known is not None:
+        known = like(known[:, : V.shape[1]], V)
+        V = namespace(V).concat([known, V[:, known.shape[1] :]], axis=1)
+    return thin_qr(V)[0]
+
+
+def leading_pairs(
+    normal: Callable[[Array], Array], start: Array, count: int, accuracy: float
+) -> tuple[Array, Array, float]:
+    """The ``count`` largest singular values of R with their right vectors, from ``normal``, which is ``RᵀR``.
+
+    The last number bounds how far σ₁ is from the largest; it is at most ``accuracy · σ₁``. The others are as
+    good as they come with it. ``start`` are orthonormal columns.
+
+    Examples
+    --------
+    >>> M = np.diag([9.0, 4.0, 1.0])
+    >>> values, vectors, error = leading_pairs(lambda V: M @ V, np.eye(3, 2), 2, 1e-10)
+    >>> values.round(6).tolist(), error <= 1e-9
+    ([3.0, 2.0], True)
+    """
+    block = start.shape[1]
+    most = max(_MOST_BLOCKS * _BLOCK, _LEAST_BLOCKS * block)
+    for _ in range(_RESTARTS):
+        spectrum = Spectrum(normal, start)
+        while True:
+            spectrum.grow(spectrum.columns + 1)
+            first = max(float(spectrum.values[0]), smallest(start))
+            done = spectrum.complete or spectrum.residual <= accuracy * first * first
+            if done or spectrum.columns >= most:
+                break
+        if done:
+            break
+        start = spectrum.vectors(block)
+    return spectrum.values[:count], spectrum.vectors(count), spectrum.residual / first
+
+
+def largest_value(normal: Callable[[Array], Array], size: int, accuracy: float) -> float:
+    """σ₁ of R from ``RᵀR`` alone, rounded up by the error that is left."""
+    values, _, error = leading_pairs(normal, first_columns(size, _BLOCK), 1, accuracy)
+    return float(values[0]) + error
 
 
 def leading_by_blocks(
@@ -284,8 +387,9 @@ def leading_by_blocks(
 ) -> Leading:
     """The ``count`` largest triplets of the (d x L) map; the first to a residual of ``accuracy · σ₁``.
 
-    The others are as good as they come with it. The start is random, with a fixed seed, in the namespace and
-    precision of ``example`` (numpy's doubles without one), but for the left and right vectors in ``start``.
+    The start is random, with a fixed seed, in the namespace and precision of ``example`` (numpy's doubles
+    without one), but for the left and right vectors in ``start``. The space is that of the shorter side: a
+    basis of the longer one would often take more memory than the data.
 
     Examples
     --------
@@ -296,78 +400,42 @@ def leading_by_blocks(
     """
     example = np.zeros(0) if example is None else example
     if shape[0] < shape[1]:
-        # With the shorter side on the right the bases can run out only when they hold everything.
+        turned = None if start is None else start[::-1]
         left, values, right, residual = leading_by_blocks(
-            transposed_times,
-            times,
-            (shape[1], shape[0]),
-            count,
-            accuracy,
-            example,
-            None if start is None else start[::-1],
+            transposed_times, times, shape[::-1], count, accuracy, example, turned
         )
         return Leading(right, values, left, residual)
-    accuracy = max(accuracy, _FINEST * rounding(example))
-    block = min(max(_BLOCK, count), shape[1])
-    V = standard_normal(np.random.default_rng(0), (shape[1], block), example)
-    if start is not None:
-        known = like(start[1][:, :block], V)
-        V = namespace(V).concat([known, V[:, known.shape[1] :]], axis=1)
-    V = thin_qr(V)[0]
-    for _ in range(_RESTARTS):
-        values, V, residual = _one_run(times, transposed_times, V, accuracy)
-        if residual <= accuracy * max(float(values[0]), smallest(example)):
-            break
-    # Squares cost small singular values half their digits; in this span they are had once more.
-    right = contiguous(V[:, :count])
-    image = times(right)
-    unit = _length(image) or 1.0
-    Q, R = thin_qr(image / unit)
-    u, values, vt = namespace(R).linalg.svd(R, full_matrices=False)
-    return Leading(Q @ u, unit * values, right @ vt.T, residual)
-
-
-def _one_run(
-    times: Callable[[Array], Array],
-    transposed_times: Callable[[Array], Array],
-    V: Array,
-    accuracy: float,
-) -> tuple[Array, Array, float]:
-    """Singular values, right vectors and the first one's residual; as many as V has columns.
-
-    Blocks are added to the basis until the first triplet is good enough or they are too many.
-
-    The basis is that of the shorter side alone, for ``AᵀA``: one of the longer side would often take more
-    memory than the data.
-    """
-    xp = namespace(V)
-    full, block = V.shape
+    V = first_columns(shape[1], max(_BLOCK, count), None if start is None else start[1], example)
     image = times(V)
     # In units of their size the squares neither overflow nor vanish.
     unit = _length(image)
     if unit == 0:
-        return xp.zeros(block, dtype=V.dtype, device=device(V)), V, 0.0
-    basis, last, most = V, block, max(_MOST_BLOCKS * _BLOCK, _LEAST_BLOCKS * block)
-    projected = xp.zeros((0, 0), dtype=V.dtype, device=device(V))
-    while True:
-        image = image / unit
-        fresh, inside, link = beside(basis, transposed_times(image) / unit)
-        # As long as the longer side: not kept beside the next one.
-        del image
-        above = inside[: basis.shape[1] - last, :]
-        projected = xp.concat(
-            [xp.concat([projected, above], axis=1), xp.concat([above.T, inside[-last:, :]], axis=1)], axis=0
-        )
-        squares, vectors = leading_eigenvectors(0.5 * (projected + projected.T), block)
-        values = xp.sqrt(xp.clip(squares[:block], 0.0, None))
-        # With all of the right side in the basis nothing is left over.
-        width = min(block, full - basis.shape[1])
-        first = float(values[0])
-        residual = norm(link @ vectors[-last:, 0]) / max(first, smallest(values)) if width else 0.0
-        if residual <= accuracy * first or basis.shape[1] >= most:
-            return unit * values, basis @ vectors[:, :block], unit * residual
-        basis = xp.concat([basis, fresh[:, :width]], axis=1)
-        image, last = times(basis[:, -width:]), width
+        xp = namespace(V)
+        zeros = xp.zeros(count, dtype=V.dtype, device=device(V))
+        return Leading(thin_qr(image[:, :count])[0], zeros, V[:, :count], 0.0)
+    first = [image]
+    # As long as the longer side: not kept beside the next one.
+    del image
+
+    def normal(V: Array) -> Array:
+        return transposed_times((first.pop() if first else times(V)) / unit) / unit
+
+    accuracy = max(accuracy, _FINEST * rounding(example))
+    _, right, residual = leading_pairs(normal, V, count, accuracy)
+    # Squares cost small singular values half their digits; in this span they are had once more.
+    right = contiguous(right)
+    image = times(right)
+    unit_of_image = _length(image) or 1.0
+    Q, R = thin_qr(image / unit_of_image)
+    u, values, vt = namespace(R).linalg.svd(R, full_matrices=False)
+    return Leading(Q @ u, unit_of_image * values, right @ vt.T, unit * residual)
+
+
+def eigenvectors(symmetric: Array) -> tuple[Array, Array]:
+    """All eigenvalues, descending, with their vectors in columns."""
+    if is_numpy_array(symmetric) and symmetric.dtype == np.float32:
+        return eigenvectors_in_single(symmetric)
+    return leading_eigenvectors(symmetric, symmetric.shape[0])
 
 
 def _length(M: Array) -> float:

@@ -30,7 +30,8 @@ from labelgap.recommending.ranks import ranks_alone
 from labelgap.solvers.certificate import Penalties
 from labelgap.solvers.linalg import Array, host, like, namespace, wide_product
 from labelgap.solvers.loop import Candidate, State, Stopped
-from labelgap.solvers.soft_threshold import SPARE, Spectrum, first_vectors
+from labelgap.solvers.soft_threshold import SPARE, first_vectors
+from labelgap.solvers.spectral import Spectrum
 
 SHOWN = 20
 """The length of the lists that settings are compared by."""

@@ -34,7 +34,8 @@ from labelgap.recommending.top_items import UserItemFactors, score_pairs
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.linalg import Array, host, like
 from labelgap.solvers.loop import Progress
-from labelgap.solvers.soft_threshold import SoftThreshold, Spectrum, certified, first_vectors, soft_threshold
+from labelgap.solvers.soft_threshold import SoftThreshold, certified, first_vectors, soft_threshold
+from labelgap.solvers.spectral import Spectrum
 from labelgap.thresholds.cross_fit import HeldOutScores
 from labelgap.thresholds.sweep import best_threshold
 
