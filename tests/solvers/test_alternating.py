@@ -36,24 +36,6 @@ def test_the_objective_never_rises(loss, kind, monkeypatch):
     assert seen[-1].objective == fit.objective
 
 
-def ranks_after(objective, penalties, rank):
-    fits = (solve_alternating(objective, penalties, rank=rank, tol=1e-6, max_iter=n) for n in (1, 2, 3))
-    return [fit.rank for fit in fits]
-
-
-def test_the_first_two_sweeps_have_a_quarter_of_the_columns_but_at_least_8():
-    case = Case("identity", n=60, n_labels=50)
-    objective, penalties = case.objective(), penalties_of(case, trace=1e-3)
-    assert ranks_after(objective, penalties, 6) == [6, 6, 6]
-    assert ranks_after(objective, penalties, 20) == [8, 8, 20]
-    assert ranks_after(objective, penalties, 40) == [10, 10, 40]
-
-
-def test_where_rows_share_parameters_all_sweeps_have_all_columns():
-    case = Case("dense", n=60, d=50, n_labels=50)
-    assert ranks_after(case.objective(), penalties_of(case, trace=1e-3), 20) == [20, 20, 20]
-
-
 @pytest.mark.parametrize("loss", loss_names())
 def test_new_columns_do_not_raise_the_objective(loss, monkeypatch):
     monkeypatch.setattr(alternating_module, "_CERTIFY_EVERY", 1)
@@ -62,17 +44,6 @@ def test_new_columns_do_not_raise_the_objective(loss, monkeypatch):
     fit = solve_alternating(case.objective(), penalties_of(case, trace=0.02), rank=16, tol=1e-6, max_iter=8)
     values = np.array([report.objective for report in fit.history])
     assert np.all(np.diff(values) <= 1e-12 * values[:-1])
-
-
-def test_few_columns_that_gain_nothing_do_not_end_the_fit():
-    case = Case("identity", "squared", n=30, n_labels=25)
-    objective = case.objective()
-    penalties = Penalties(0.3 * largest_trace_penalty(objective))
-    few, all_of_them = (solve_alternating(objective, penalties, rank=rank, tol=1.0) for rank in (8, 25))
-    # At so loose a tolerance the second sweep gains nothing that counts.
-    assert few.n_iter == 2
-    assert all_of_them.n_iter > 2
-    assert all_of_them.rank > 8
 
 
 def planted(kind, loss, seed, n=60, d=8, n_labels=30, rank=4):
@@ -102,9 +73,10 @@ def test_a_rank_smaller_than_needed_ends_near_the_joint_fit(kind, loss, seed):
 
 
 def test_runs_are_repeatable_and_other_starts_lead_to_the_same_optimum():
-    case = Case()
+    case = Case("identity", n=40, n_labels=30)
+    objective, penalties = case.objective(), penalties_of(case, trace=0.3)
     one, again, other = (
-        solve_alternating(case.objective(), Penalties(0.02), rank=4, tol=1e-7, random_state=seed)
+        solve_alternating(objective, penalties, rank=20, tol=1e-7, random_state=seed)
         for seed in (0, 0, 1)
     )
     for part, same in zip(one.factors, again.factors, strict=True):

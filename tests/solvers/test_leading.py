@@ -22,12 +22,11 @@ def start_of(case, fraction, rank):
 def test_they_are_about_the_leading_directions_of_the_gradient():
     case = Case("identity", n=40, n_labels=30)
     objective, _, point, start = start_of(case, 0.1, 12)
-    U, values, _ = np.linalg.svd(point.score_gradient().matrix())
-    assert start.factors.left.shape == (objective.shape[0], 12)
-    assert start.factors.left.dtype == np.float64
-    assert not start.factors.right.any()
-    assert 0.95 * values[0] <= start.steepest <= values[0] * (1 + 1e-5)
-    columns = start.factors.left / np.linalg.norm(start.factors.left, axis=0)
+    U = np.linalg.svd(point.score_gradient().matrix())[0]
+    assert start.left.shape == (objective.shape[0], 12)
+    assert start.left.dtype == np.float64
+    assert not start.right.any()
+    columns = start.left / np.linalg.norm(start.left, axis=0)
     assert np.linalg.norm(columns.T @ U[:, :2], axis=0).min() > 0.95
     np.testing.assert_allclose(columns.T @ columns, np.eye(12), atol=1e-10)
 
@@ -38,10 +37,10 @@ def test_they_are_as_long_as_the_trace_norm_lets_them_be():
     _, penalties, point, start = start_of(case, 0.3, 40)
     U, values, Vt = np.linalg.svd(point.score_gradient().matrix())
     curvature = float(point.curvature_along(U[:, :1].copy(), Vt[:1].T.copy())[0])
-    lengths = np.linalg.norm(start.factors.left, axis=0)
+    lengths = np.linalg.norm(start.left, axis=0)
     surplus = np.maximum(values - penalties.trace, 0.1 * values)
     np.testing.assert_allclose(lengths[:4], np.sqrt(surplus / curvature)[:4], rtol=0.05)
-    assert np.all(np.diff(lengths) <= 0)
+    assert np.all(np.diff(lengths) <= 1e-12)
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
@@ -52,20 +51,14 @@ def test_new_columns_are_outside_of_the_spans_of_the_old_ones(ridge):
     penalties = Penalties(0.2 * largest, ridge * largest)
     fit = alternating.solve_alternating(objective, penalties, rank=6, tol=1e-6)
     start = with_leading_columns(objective, penalties, objective.at(fit.factors), 14, 0)
-    old, new = start.factors.left[:, :6], start.factors.left[:, 6:]
+    old, new = start.left[:, :6], start.left[:, 6:]
     np.testing.assert_array_equal(old, fit.factors.left)
     np.testing.assert_allclose(old.T @ new, 0.0, atol=1e-8 * np.linalg.norm(old) * np.linalg.norm(new))
-    # The first of them is the steepest that the fit has no direction for.
-    (A, B), G = (thin_qr(factor)[0] for factor in fit.factors[:2]), objective.at(fit.factors).score_gradient()
-    rest = G.matrix()
-    rest = rest - A @ (A.T @ rest)
-    rest = rest - (rest @ B) @ B.T
-    assert start.steepest == pytest.approx(np.linalg.norm(rest, 2), rel=0.05)
 
 
 def test_where_no_direction_leads_down_there_are_none():
     _, _, _, start = start_of(Case("identity", n=40, n_labels=30), 1.3, 4)
-    assert start.factors.rank == 0
+    assert start.rank == 0
 
 
 @pytest.mark.parametrize("shape", [(400, 5), (20, 5), (5, 5), (400, 1)])

@@ -46,17 +46,6 @@ def test_resuming_from_any_snapshot_ends_with_the_same_bits(name):
         assert bits(solve(objective, penalties, checkpoint=Memory(snapshot), **options)) == expected
 
 
-def test_alternating_sweeps_resume_after_columns_were_added():
-    objective, whole = Case("identity", n=40, n_labels=30).objective(), Memory()
-    options = {"rank": 12, "tol": 1e-6}
-    expected = bits(solve_alternating(objective, Penalties(1e-3), checkpoint=whole, **options))
-    assert len(whole.snapshots) >= 2
-    for snapshot in whole.snapshots:
-        assert snapshot["left"].shape[1] == 12
-        again = solve_alternating(objective, Penalties(1e-3), checkpoint=Memory(snapshot), **options)
-        assert bits(again) == expected
-
-
 def test_a_bounded_fit_takes_its_finished_rounds_from_the_checkpoint():
     case = Case(bound=0.5, n=30, n_labels=6)
     objective = case.objective()
