@@ -76,8 +76,7 @@ def test_runs_are_repeatable_and_other_starts_lead_to_the_same_optimum():
     case = Case("identity", n=40, n_labels=30)
     objective, penalties = case.objective(), penalties_of(case, trace=0.3)
     one, again, other = (
-        solve_alternating(objective, penalties, rank=20, tol=1e-7, random_state=seed)
-        for seed in (0, 0, 1)
+        solve_alternating(objective, penalties, rank=20, tol=1e-7, random_state=seed) for seed in (0, 0, 1)
     )
     for part, same in zip(one.factors, again.factors, strict=True):
         assert_array_equal(part, same)

@@ -26,7 +26,7 @@ from sklearn.utils import check_random_state
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
 from labelgap.solvers import newton
-from labelgap.solvers.certificate import Certificate, Penalties, Wanted, certify_to_tolerance
+from labelgap.solvers.certificate import Certificate, Penalties, Wanted, certify
 from labelgap.solvers.growth import DEAD
 from labelgap.solvers.linalg import (
     Array,
@@ -125,13 +125,8 @@ class AlternatingMethod(Method):
         # certificate of one that died out says so.
         wanted: Wanted = "a bound" if self.exhausted and not self._due else "a decision"
         point = self._objective.at(self.factors)
-        found = certify_to_tolerance(
-            self._objective,
-            point,
-            self._penalties,
-            self._tol,
-            wanted="the gap" if self._died_out else wanted,
-        )
+        wanted = "the gap" if self._died_out else wanted
+        found = certify(self._objective, point, self._penalties, tol=self._tol, wanted=wanted)
         if self.iteration:
             self._scale = found.scale
         return found

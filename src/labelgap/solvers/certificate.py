@@ -207,13 +207,18 @@ class Certificate:
         return self if dual <= self.dual else replace(self, dual=dual)
 
 
+Wanted: TypeAlias = Literal["a bound", "a decision", "the gap"]
+"""What a certificate is for: any bound on the gap, whether the gap is within the tolerance, or the gap."""
+
+
 def certify(
     objective: Objective,
     point: Point,
     penalties: Penalties,
     *,
+    tol: float | None = None,
+    wanted: Wanted = "the gap",
     directions: int = 1,
-    above: float | None = None,
     accuracy: float = 1e-7,
     singular_values: Array | None = None,
     product: Array | None = None,
@@ -222,122 +227,52 @@ def certify(
 ) -> Certificate:
     """Bound the distance of ``point`` from the optimum.
 
-    ``directions`` leading singular triplets are kept, and where the gradient is formed only those ``above`` a
-    value, but for the first; where the gradient is not formed, σ₁ is found to a relative residual of
-    ``accuracy``, which widens the gap that is reported by as much. ``singular_values`` are those of W, and
-    ``product`` is W itself, for a caller who has them. ``primal`` replaces the objective value at the point
-    and ``conjugate`` the conjugate of the data term, for a caller whose constraint lies outside the two.
+    ``directions`` leading singular triplets are kept. Where the gradient is not formed, σ₁ is found to a
+    relative residual of ``accuracy``, which widens the gap that is reported by as much; with a ``tol`` only
+    as accurately as the gap is ``wanted``. ``singular_values`` are those of W, and ``product`` is W itself,
+    for a caller who has them. ``primal`` replaces the objective value at the point and ``conjugate`` the
+    conjugate of the data term, for a caller whose constraint lies outside the two.
     """
-    bound = GapBound(
-        objective,
-        point,
-        penalties,
-        singular_values=singular_values,
-        product=product,
-        primal=primal,
-        conjugate=conjugate,
-    )
+    factors, values, size = point.factors, singular_values, point.size
+    if values is None:
+        values = product_values(factors.left, factors.right, cutoff=0.0)
+    if primal is None:
+        primal = point.value + penalties.of(values, factors.intercept)
+    value, square = float(primal), dot(values, values)
+    data_dual = DataDual(objective, point, penalties, conjugate)
+    gradient = data_dual.gradient
     # A point that nobody else holds need not be kept while the singular vectors are sought.
     del point
-    return bound.certificate(directions=directions, above=above, accuracy=accuracy)
-
-
-class GapBound:
-    """What a certificate of a point needs besides σ₁, for more than one accuracy of σ₁.
-
-    The parameters are those of :func:`certify`. The point itself is not kept.
-    """
-
-    def __init__(
-        self,
-        objective: Objective,
-        point: Point,
-        penalties: Penalties,
-        *,
-        singular_values: Array | None = None,
-        product: Array | None = None,
-        primal: float | None = None,
-        conjugate: Callable[[ScoreGradient, float], float] | None = None,
-    ) -> None:
-        factors, values = point.factors, singular_values
-        if values is None:
-            values = product_values(factors.left, factors.right, cutoff=0.0)
-        if primal is None:
-            primal = point.value + penalties.of(values, factors.intercept)
-        self._objective, self._penalties = objective, penalties
-        self._primal, self._size = float(primal), point.size
-        self._square = dot(values, values)
-        self._data_dual = DataDual(objective, point, penalties, conjugate)
-        gradient = self._data_dual.gradient
-        self._shift = LowRankShift(gradient, factors.left, factors.right, product, penalties.ridge)
-
-    def certificate(
-        self,
-        *,
-        directions: int = 1,
-        above: float | None = None,
-        accuracy: float = 1e-7,
-        rougher: Certificate | None = None,
-    ) -> Certificate:
-        """The certificate with σ₁ to this accuracy; ``rougher`` is one with σ₁ to less of it."""
-        objective = self._objective
-        start = None if rougher is None else rougher.residual
-        residual = leading_triplets(
-            self._shift, objective.shape, directions, objective.may_form, above, accuracy, start=start
-        )
-        return Certificate(self._primal, self._dual(residual.top), residual, self._size)
-
-    def may_prove(self, found: Certificate, tol: float) -> bool:
-        """Whether a more accurate σ₁ could prove a relative gap of ``tol``.
-
-        The singular value that was found is a lower bound on σ₁, ``top`` an upper one.
-        """
-        best = replace(found, dual=max(found.dual, self._dual(float(found.residual.values[0]))))
-        return best.relative_gap <= tol
-
-    def _dual(self, top: float) -> float:
-        objective, shift = self._objective, self._shift
-
-        def of_gradient() -> float:
-            if objective.may_form:
-                return dot(shift.gradient_matrix, shift.gradient_matrix)
-            return squared_norm(shift.gradient, objective.shape[1], shift.right)
-
-        return dual_bound(self._data_dual, self._penalties, top, self._square, of_gradient)
-
-
-Wanted: TypeAlias = Literal["a bound", "a decision", "the gap"]
-"""What a certificate is for: any bound on the gap, whether the gap is within the tolerance, or the gap."""
-
-
-def certify_to_tolerance(
-    objective: Objective,
-    point: Point,
-    penalties: Penalties,
-    tol: float,
-    *,
-    wanted: Wanted,
-    directions: int = 1,
-    above: float | None = None,
-    singular_values: Array | None = None,
-    product: Array | None = None,
-) -> Certificate:
-    """The certificate with σ₁ as accurate as is ``wanted``; else as :func:`certify` has it."""
     if objective.n_stored >= _LARGE:
         # What came before has left gaps of other sizes than those of the arrays to come.
         give_back_freed()
-    bound = GapBound(objective, point, penalties, singular_values=singular_values, product=product)
-    # A point that nobody else holds need not be kept while the singular vectors are sought.
-    del point
-    accuracy, found = _ROUGH, None
+    shift = LowRankShift(gradient, factors.left, factors.right, product, penalties.ridge)
+
+    def square_of_gradient() -> float:
+        if objective.may_form:
+            return dot(shift.gradient_matrix, shift.gradient_matrix)
+        return squared_norm(gradient, objective.shape[1], factors.right)
+
+    def with_top(top: float, residual: SingularTriplets) -> Certificate:
+        dual = dual_bound(data_dual, penalties, top, square, square_of_gradient)
+        return Certificate(value, dual, residual, size)
+
+    found: Certificate | None = None
+    accuracy = accuracy if tol is None else _ROUGH
     while True:
-        found = bound.certificate(directions=directions, above=above, accuracy=accuracy, rougher=found)
-        exact = objective.may_form or accuracy <= _FINE * tol
-        if exact or wanted == "a bound" or found.relative_gap > _WIDE * accuracy:
+        start = None if found is None else found.residual
+        residual = leading_triplets(
+            shift, objective.shape, directions, objective.may_form, accuracy=accuracy, start=start
+        )
+        found = with_top(residual.top, residual)
+        if tol is None or objective.may_form or accuracy <= _FINE * tol:
+            return found
+        if wanted == "a bound" or found.relative_gap > _WIDE * accuracy:
             return found
         # A gap that σ₁ to this accuracy shows to be open is open. That it is closed takes more digits: the
-        # value that was found may be the second one.
-        if wanted == "a decision" and found.relative_gap > tol and not bound.may_prove(found, tol):
+        # value that was found, a lower bound on σ₁, may be the second one.
+        best = with_top(float(residual.values[0]), residual)
+        if wanted == "a decision" and min(found.relative_gap, best.relative_gap) > tol:
             return found
         # Part of the gap is only that σ₁ is not known better.
         accuracy = max(_FINE * tol, _ROUGH * min(accuracy, found.relative_gap))

@@ -14,16 +14,10 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
 from typing import NamedTuple
 
 from labelgap.objective.protocol import Factors, Objective, Point
-from labelgap.solvers.certificate import (
-    Certificate,
-    Penalties,
-    best_intercept_within,
-    certify_to_tolerance,
-)
+from labelgap.solvers.certificate import Certificate, Penalties, best_intercept_within, certify
 from labelgap.solvers.linalg import Array, column_squares, dot, rounding, thin_qr
 from labelgap.solvers.loop import (
     State,
@@ -65,9 +59,12 @@ class Iterate(NamedTuple):
     point: Point
     W: Array | None
 
-    def inner(self, other: Iterate) -> float:
-        """``⟨W, W_other⟩``."""
-        return _inner(self.point.factors, other.point.factors)
+    def towards(self, first: Iterate, second: Iterate) -> float:
+        """``⟨W_1 − W, W − W_2⟩``."""
+        if self.W is not None:
+            return dot(first.W - self.W, self.W - second.W)
+        one, own, two = (iterate.point.factors for iterate in (first, self, second))
+        return _inner(one, own) - _inner(one, two) - _inner(own, own) + _inner(own, two)
 
     def beyond(self, previous: Iterate, fraction: float) -> Iterate:
         """At ``W + fraction (W − W_previous)``."""
@@ -91,13 +88,9 @@ class ProximalPath:
         first = self._iterate(balanced_factors(start, cap))
         self._here = first._replace(point=self._at_best_intercept(first.point))
         self._previous = self._here
-        # ⟨W_t, W_{t−1}⟩ of the last two points, and of the last candidate with the last point.
-        self._last_overlap = self._overlap = self._here.inner(self._here)
         self.value = self._penalised(self.point)
         self._momentum = 1.0
         self._stiffness = self._last_stiffness = 0.0
-        # A place at W = 0 with the singular triplets of its gradient.
-        self._at_zero: tuple[Iterate, SingularTriplets] | None = None
         # Right singular vectors of the last step, among which those of the next one nearly are.
         self._vectors: Array | None = None
         self.most = cap
@@ -119,15 +112,12 @@ class ProximalPath:
                 momentum=self._momentum,
                 stiffness=self._stiffness,
                 last_stiffness=self._last_stiffness,
-                overlap=self._overlap,
-                last_overlap=self._last_overlap,
             ),
         }
 
     def jump(self, factors: Factors) -> None:
         """Continue from another place, at rest, with steps of the same length."""
         self._here = self._previous = self._iterate(contiguous_factors(factors))
-        self._last_overlap = self._overlap = self._here.inner(self._here)
         self.value = self._penalised(self.point)
         self._momentum, self._vectors = 1.0, None
 
@@ -159,30 +149,22 @@ class ProximalPath:
             self._previous = self._iterate(starting_factors(objective, factors_from(state, "previous_")))
         self.value, self._momentum = float(state["value"]), float(state["momentum"])
         self._stiffness, self._last_stiffness = float(state["stiffness"]), float(state["last_stiffness"])
-        self._overlap, self._last_overlap = float(state["overlap"]), float(state["last_overlap"])
 
     def _iterate(self, factors: Factors) -> Iterate:
         W = factors.left @ factors.right.T if self._formed else None
         return Iterate(self._objective.at(factors, W), W)
 
     def certificate(self, directions: int = _PROBES) -> Certificate:
-        """How good that is. To be asked for before the first step where W = 0: that step goes by it."""
-        # From W = 0 the first step needs the same singular triplets, all those above λ.
-        at_zero = self._formed and self.point.factors.rank == 0
-        certificate = certify_to_tolerance(
+        """How good that is."""
+        certificate = certify(
             self._objective,
             self.point,
             self._penalties,
-            self._tol,
-            wanted="the gap",
-            directions=min(self._objective.shape) if at_zero else directions,
-            above=self._penalties.trace if at_zero else None,
+            tol=self._tol,
+            directions=directions,
             singular_values=_singular_values(self.point),
             product=self._here.W,
         )
-        if at_zero:
-            self._at_zero = self._here, certificate.residual
-            certificate = replace(certificate, residual=certificate.residual.first(directions))
         self._intercept_tol = self._no_worse(_EARLY * certificate.relative_gap)
         if self._vectors is None:
             known = self.point.factors.right, certificate.residual.right
@@ -214,7 +196,7 @@ class ProximalPath:
             ahead = self._here if ahead_by <= 0 else self._here.beyond(self._previous, ahead_by)
             candidate = self._step_from(ahead)
             value = self._penalised(candidate.point)
-            needed, certain = self._needed_stiffness(ahead, candidate, ahead_by)
+            needed, certain = self._needed_stiffness(ahead, candidate)
             if needed <= (_TOO_LONG if value < self.value else 1.0) * self._stiffness:
                 break
             # What this step needed, but a step far too long knows nothing of the curvature nearby.
@@ -226,14 +208,13 @@ class ProximalPath:
         if value > self.value and ahead_by > 0:
             # The momentum overshot: forget it and step from the last good point.
             self._previous, self._momentum = self._here, 1.0
-            self._last_overlap = self._here.inner(self._here)
             return 0.0
         gained = self.value - value
-        if ahead_by > 0 and self._went_back(ahead, candidate, ahead_by):
+        # ⟨Y − W, W − W_t⟩ > 0: it went back on the way from W_t.
+        if ahead_by > 0 and candidate.towards(ahead, self._here) > 0:
             # The momentum leads away from where the step went: the next one does without.
             momentum = 1.0
         self._previous, self._here, self.value = self._here, candidate, value
-        self._last_overlap = self._overlap
         self._momentum = momentum
         if needed > self._stiffness:
             # What is not certain is rounding, and has been allowed for above.
@@ -244,16 +225,6 @@ class ProximalPath:
         relative = gained / max(abs(value), sys.float_info.min)
         self._intercept_tol = self._no_worse(min(self._intercept_tol, relative))
         return gained
-
-    def _went_back(self, ahead: Iterate, candidate: Iterate, ahead_by: float) -> bool:
-        """Whether ``⟨Y − W, W − W_t⟩ > 0`` for the step from Y to W: it went back on the way from W_t."""
-        if ahead.W is not None and candidate.W is not None and self._here.W is not None:
-            return dot(ahead.W - candidate.W, candidate.W - self._here.W) > 0
-        now, before = self._here, self._previous
-        # Y = (1 + s) W_t − s W_{t−1}, and ⟨W, W_t⟩ is known.
-        along = (1 + ahead_by) * (self._overlap - now.inner(now))
-        along -= ahead_by * (candidate.inner(before) - self._last_overlap)
-        return along - candidate.inner(candidate) + self._overlap > 0
 
     def _penalised(self, point: Point) -> float:
         return point.value + self._penalties.of(_singular_values(point), point.factors.intercept)
@@ -274,10 +245,7 @@ class ProximalPath:
 
     def _triplets(self, ahead: Iterate) -> SingularTriplets:
         """The singular triplets of ``XᵀG − M·Y`` above λ, and sometimes more."""
-        factors, at_zero, self._at_zero = ahead.point.factors, self._at_zero, None
-        if at_zero is not None and at_zero[0] is ahead:
-            self._vectors = at_zero[1].right
-            return at_zero[1]
+        factors = ahead.point.factors
         shift = LowRankShift(
             ahead.point.score_gradient(), factors.left, factors.right, ahead.W, -self._stiffness
         )
@@ -292,12 +260,12 @@ class ProximalPath:
         self._vectors = found.right
         return found
 
-    def _needed_stiffness(self, ahead: Iterate, candidate: Iterate, ahead_by: float) -> tuple[float, bool]:
+    def _needed_stiffness(self, ahead: Iterate, candidate: Iterate) -> tuple[float, bool]:
         """The least M with ``f(W) ≤ f(Y) + ⟨∇f(Y), W − Y⟩ + M/2 ‖W − Y‖²``, each with its own intercept.
 
         And whether that is certain, which values that differ by rounding cannot make it.
         """
-        square = self._squared_distance(ahead, candidate, ahead_by)
+        square = -candidate.towards(ahead, ahead)
         if square <= 0:
             return 0.0, True
         here, there = ahead.point, candidate.point
@@ -311,29 +279,9 @@ class ProximalPath:
             above = min(-0.5 * (slope + there.slope_towards(here)), slack)
         return 2 * max(above, 0.0) / square, certain
 
-    def _squared_distance(self, ahead: Iterate, candidate: Iterate, ahead_by: float) -> float:
-        """``‖W − Y‖²``."""
-        if ahead.W is not None and candidate.W is not None:
-            difference = candidate.W - ahead.W
-            return dot(difference, difference)
-        now, before = self._here, self._previous
-        # Y = (1 + s) W_t − s W_{t−1}: its products come from those of the three, at half the columns.
-        self._overlap = candidate.inner(now)
-        across = (1 + ahead_by) * self._overlap
-        across -= ahead_by * candidate.inner(before) if ahead_by > 0 else 0.0
-        square_Y = (
-            (1 + ahead_by) ** 2 * now.inner(now)
-            - 2 * ahead_by * (1 + ahead_by) * self._last_overlap
-            + ahead_by**2 * before.inner(before)
-        )
-        return max(candidate.inner(candidate) - 2 * across + square_Y, 0.0)
-
 
 def _inner(a: Factors, b: Factors) -> float:
-    """``⟨W_a, W_b⟩``; of a W with itself, the sum of its squared singular values (factors are balanced)."""
-    if a is b:
-        squares = column_squares(a.right)
-        return dot(squares, squares)
+    """``⟨W_a, W_b⟩``."""
     return dot(a.left.T @ b.left, a.right.T @ b.right)
 
 

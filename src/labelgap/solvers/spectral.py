@@ -32,8 +32,9 @@ from labelgap.solvers.linalg import (
     wide_product,
 )
 
-SHORT = 16
-"""The longer side of a matrix up to which its decomposition costs less than that of its Gram matrix."""
+# Numbers in a matrix up to which its decomposition costs no more than that of its Gram matrix, which loses
+# half of the digits of small singular values.
+_SMALL = 1 << 12
 # Vectors that are carried from step to step beside those that are needed, and random ones that join them in
 # each: a direction that begins to matter is found by these, and has come close when it does.
 _SPARE, _FRESH = 8, 4
@@ -108,11 +109,6 @@ class SingularTriplets:
     right: Array
     top: float
 
-    def first(self, count: int) -> SingularTriplets:
-        """The largest ones, in arrays of their own."""
-        left, right = (contiguous(part[:, :count]) for part in (self.left, self.right))
-        return SingularTriplets(left, self.values[:count], right, self.top)
-
 
 def leading_triplets(
     operator: LowRankShift,
@@ -184,7 +180,7 @@ def following_triplets(
 
 def _decomposed(H: Array, shape: tuple[int, int], count: int, above: float | None) -> SingularTriplets:
     xp = namespace(H)
-    if max(shape) <= SHORT:
+    if shape[0] * shape[1] <= _SMALL:
         left, values, right = small_svd(H)
         count = _wanted(values, count, above)
         return SingularTriplets(left[:, :count], values[:count], right[:count, :].T, _rounded_up(values))
