@@ -105,6 +105,38 @@ def generate(
     return FeatureSet("generated", X[:n_train], known, X[n_train:], Y[n_train:])
 
 
+def make_labels(
+    n: int, d: int, n_labels: int, per_row: float, known: float, rank: int
+) -> tuple[sp.csr_array, Floats]:
+    """Rows with about so many yes/no features, by popularity, and labels of a logistic model of this rank.
+
+    Its factors are of falling importance. A fraction of the labels is known, and the others are NaN; about
+    one label in six is a yes.
+    """
+    rng = np.random.default_rng(0)
+    popularity = (np.arange(d) + 10.0) ** -0.8
+    counts = np.clip(rng.poisson(per_row, n), 1, d - 1)
+    indices, Y = [], np.empty((n, n_labels))
+    importance = np.arange(1, rank + 1)[:, None] ** -1.0
+    weights = rng.standard_normal((d, rank)), importance * rng.standard_normal((rank, n_labels))
+    for count in counts:
+        # The features of the highest of popularity over an exponential: draws without replacement.
+        order = rng.exponential(size=d) / popularity
+        indices.append(np.sort(np.argpartition(order, count)[:count]))
+    indptr = np.append(0, np.cumsum(counts)).astype(np.int32)
+    found = np.concatenate(indices).astype(np.int32)
+    X = sp.csr_array((np.ones(len(found)), found, indptr), shape=(n, d))
+    left = X @ weights[0]
+    spread = np.sqrt(np.mean((left[:10_000] @ weights[1]) ** 2))
+    easy = 0.9 * rng.standard_normal(n_labels) - 2.0
+    for start in range(0, n, 4096):
+        rows = slice(start, min(start + 4096, n))
+        Z = 1.5 / spread * (left[rows] @ weights[1]) + easy
+        Y[rows] = rng.random(Z.shape) < expit(Z)
+        Y[rows][rng.random(Z.shape) >= known] = np.nan
+    return X, Y
+
+
 # -- ratings -----------------------------------------------------------------------------------------------
 
 FACTORS = 32

@@ -13,9 +13,6 @@ import sys
 STEPS: dict[str, tuple[str, ...]] = {
     "implicit": ("implicit>=0.7.2",),
     "xcolumns": ("xcolumns",),
-    "liblinear-multicore": ("liblinear-multicore sparsekmeans psutil PyYAML tqdm pandas",),
-    # All that its linear half needs is in the step before; its own list may pin older versions.
-    "libmultilabel": ("libmultilabel --no-deps",),
     # Its setup.py is from before isolated builds.
     "a setuptools for lightfm": ("setuptools<70 wheel",),
     "lightfm": ("lightfm --no-build-isolation --no-use-pep517", "lightfm"),

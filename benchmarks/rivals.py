@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
@@ -27,7 +24,6 @@ from labelgap.labels import ObservedLabels
 Floats = NDArray[np.float64]
 
 MODULES = {
-    "libmultilabel": ("libmultilabel.linear", "liblinear.liblinearutil"),
     "implicit": ("implicit.als", "implicit.bpr"),
     "lightfm": ("lightfm",),
     "xcolumns": ("xcolumns.frank_wolfe", "xcolumns.block_coordinate"),
@@ -51,18 +47,6 @@ def missing(name: str) -> str | None:
 # -- features ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class LinearModel:
-    """The scores are ``X @ weights + intercepts``."""
-
-    weights: Floats
-    intercepts: Floats
-
-    def scores(self, X: Any) -> Floats:
-        """Log-odds of each label."""
-        return np.asarray(X @ self.weights) + self.intercepts
-
-
 def rows_by_label(X: Any, labels: ObservedLabels) -> list[tuple[Any, NDArray[Any]]]:
     """For each label the features and values of the rows in which it is observed."""
     columns = labels.to_sparse().tocsc()
@@ -70,56 +54,9 @@ def rows_by_label(X: Any, labels: ObservedLabels) -> list[tuple[Any, NDArray[Any
     return [(X[columns.indices[part]], columns.data[part]) for part in parts]
 
 
-def regressions(
-    data: Sequence[tuple[Any, Any]], *, solver: str, C: float = 1.0, tol: float = 1e-4, threads: int = 1
-) -> LinearModel:
-    """scikit-learn: one LogisticRegression per label; a one-class label gets an intercept from its rate."""
-
-    def fit_label(X: Any, y: NDArray[Any]) -> tuple[Floats, float]:
-        if len(y) == 0 or y.min() == y.max():
-            # The log-odds with half an entry of each class added.
-            yes = float(np.sum(y))
-            return np.zeros(X.shape[1]), float(np.log((yes + 0.5) / (len(y) - yes + 0.5)))
-        model = LogisticRegression(solver=solver, C=C, tol=tol, max_iter=1000).fit(X, y)
-        return model.coef_[0], float(model.intercept_[0])
-
-    fitted = Parallel(n_jobs=threads)(delayed(fit_label)(X, y) for X, y in data)
-    weights, intercepts = zip(*fitted, strict=True)
-    return LinearModel(np.column_stack(weights), np.array(intercepts))
-
-
-def liblinear_problems(X: Any, labels: ObservedLabels) -> list[tuple[Any, int]]:
-    """LIBLINEAR's problem of each label (None if nothing is observed) and the number of features."""
-    from liblinear.liblinearutil import problem
-
-    return [
-        (problem(2.0 * y - 1, sp.csr_matrix(rows), bias=1) if len(y) else None, rows.shape[1])
-        for rows, y in rows_by_label(sp.csr_matrix(X), labels)
-    ]
-
-
-def liblinear(data: Sequence[tuple[Any, int]], *, C: float, tol: float, threads: int) -> LinearModel:
-    """LibMultiLabel's linear one-vs-rest: LIBLINEAR's ``train`` for each label, from several threads.
-
-    Its ``train_1vsrest`` wants every label of every row; here the same call gets the rows in which the label
-    is observed. Solver 0 is the L2-regularised logistic regression, and -B 1 adds a penalised intercept.
-    """
-    from liblinear.liblinearutil import parameter, train
-
-    def fit_label(part: tuple[Any, int]) -> Floats:
-        problem, n_features = part
-        weights = np.zeros(n_features + 1)
-        if problem is not None:
-            model = train(problem, parameter(f"-s 0 -c {C} -e {tol} -B 1 -q"))
-            # The features after the last that occurs have no weight there. Its first label is the positive.
-            found = np.ctypeslib.as_array(model.w, (model.nr_feature + 1,))
-            sign = model.get_labels()[0]
-            weights[: model.nr_feature], weights[-1] = sign * found[:-1], sign * found[-1]
-        return weights
-
-    with ThreadPoolExecutor(threads) as pool:
-        stacked = np.column_stack(list(pool.map(fit_label, data)))
-    return LinearModel(stacked[:-1], stacked[-1])
+def one_by_one(data: Sequence[tuple[Any, Any]]) -> list[LogisticRegression]:
+    """liblinear: one LogisticRegression per label, C = 1, one after the other."""
+    return [LogisticRegression(solver="liblinear", C=1.0).fit(X, y) for X, y in data]
 
 
 # -- ratings and lists -------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from benchmarks.harness import Bounds, Line, Options, Report, text_table
 ROOT = Path(__file__).parents[1]
 BOUNDS = Bounds(2, 2e10, 1e11, 5e10)
 # The others start many processes, or need data; `python -m benchmarks --quick` runs them all.
-FAST = ("kernels", "features", "certified", "thresholds", "lists", "arriving")
+FAST = ("kernels", "certified", "thresholds", "lists", "arriving")
 
 
 @pytest.mark.slow
@@ -231,6 +231,11 @@ def test_generated_data_are_what_they_say() -> None:
     assert (one.X.shape, one.Y_test.shape) == ((300, 60), (100, 40))
     assert np.mean(~np.isnan(one.Y)) == pytest.approx(data.OBSERVED, abs=0.02)
     assert 0.005 < one.Y_test.mean() < 0.06
+    X, Y = data.make_labels(200, 50, 9, 8, 0.3, 3)
+    assert (X.shape, Y.shape) == ((200, 50), (200, 9))
+    assert X.nnz == pytest.approx(200 * 8, rel=0.1)
+    assert np.mean(~np.isnan(Y)) == pytest.approx(0.3, abs=0.03)
+    assert 0.05 < np.nanmean(Y) < 0.4
     likes = data.make_likes((50, 30), 400)
     assert likes.shape == (50, 30)
     assert likes.max() == 1

@@ -43,7 +43,7 @@ from labelgap.solvers.spectral import Spectrum
 # Proximal steps in a round, and in one of a fit to a tolerance so loose that a few may be enough.
 _PROXIMAL_STEPS, _FEW_STEPS, _VERY_LOOSE = 4, 2, 0.1
 # Newton steps in a round, and products with the Hessian in all of them.
-_NEWTON_STEPS, _PRODUCTS = 4, 40
+_NEWTON_STEPS, _PRODUCTS = 4, 20
 # A round of proximal steps that lowers the objective by more than this fraction of it is followed by another.
 _STILL_FALLING = 1e-2
 # Sweeps in a round, at most; the fraction of the round's first gain below which another is not worth it; and
