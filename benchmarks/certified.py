@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
 
 from benchmarks import data, rivals
 from benchmarks.data import log_loss
@@ -63,7 +64,8 @@ def objective_of(X: Any, labels: ObservedLabels) -> Any:
 
 def fit(X: Any, labels: ObservedLabels, fraction: float, gap: float, threads: int = 1) -> Fit:
     """Everything but the threshold: the features in their coordinates, λ_max, the fit."""
-    with limit_threads(threads):
+    # As an estimator makes it.
+    with limit_threads(threads), threadpool_limits(1, user_api="blas"):
         objective = objective_of(X, labels)
         return solve_auto(objective, Penalties(fraction * largest_trace_penalty(objective)), tol=gap)
 

@@ -33,6 +33,7 @@ from labelgap.solvers.loop import (
     State,
     balanced_factors,
     run,
+    scalars,
     starting_factors,
 )
 from labelgap.solvers.newton import FactoredState
@@ -51,6 +52,9 @@ _STILL_FALLING = 1e-2
 _MOST_SWEEPS, _WORTH, _SWEEPS_WORTH = 5, 0.1, 1e-3
 # The least tolerance that sweeps in single precision are made for.
 _LEAST_TOL = 1e-4
+# Proximal steps are too slow, from then on, where the gap after so many rounds is more than this fraction of
+# what it was.
+_PACE_ROUNDS, _PACE = 2, 0.4
 # Where the gradient is not formed the rank grows to this at first; then it may double in a round, and from
 # many columns on grow by half. A singular value that exceeds λ by this fraction of the tolerance does not
 # keep the gap open.
@@ -71,12 +75,13 @@ class FactoredMethod(GrowthMethod):
 
     def begin(self, start: Factors | None, kept: State | None) -> None:
         first = starting_factors(self._objective, start)
-        self._warm = start is not None
+        self._warm, self._slow, self._gaps = start is not None, not self._objective.may_form, []
         self._path = ProximalPath(self._objective, self._penalties, first, self._cap, self._tol)
         if kept is not None:
             self._path.restore(kept)
             self._take_numbers(kept)
-            self._rounds = int(kept["rounds"])
+            self._rounds, self._gaps = int(kept["rounds"]), kept["gaps"].tolist()
+            self._slow = bool(kept["slow"])
 
     def snapshot(self) -> Mapping[str, Array] | None:
         if self._jumped:
@@ -85,7 +90,8 @@ class FactoredMethod(GrowthMethod):
             state = self._path.restart()
         else:
             return None
-        return {**state, **self._numbers(), "rounds": np.asarray(self._rounds)}
+        numbers = scalars(rounds=self._rounds, slow=self._slow)
+        return {**state, **self._numbers(), **numbers, "gaps": np.array(self._gaps)}
 
     @property
     def factors(self) -> Factors:
@@ -98,7 +104,9 @@ class FactoredMethod(GrowthMethod):
         return not self._warm or self._tol <= _LOOSE or self.iteration > 0 or self.factors.rank == 0
 
     def _certified(self) -> Certificate:
-        return self._path.certificate()
+        found = self._path.certificate()
+        self._gaps = [*self._gaps[-_PACE_ROUNDS:], found.gap]
+        return found
 
     def _grown(self) -> FactoredState | None:
         path, rank = self._path, self.factors.rank
@@ -117,6 +125,10 @@ class FactoredMethod(GrowthMethod):
         # Without a trace norm nothing balances the factors, and Newton's method in them is the slower one.
         falling = gained > _STILL_FALLING * abs(path.value)
         if self._penalties.trace == 0 or falling or not self._asked or not self.factors.rank:
+            return None
+        known = len(self._gaps) > _PACE_ROUNDS
+        self._slow = self._slow or (known and self._gaps[-1] > _PACE * self._gaps[0])
+        if not self._slow:
             return None
         return FactoredState(self._objective, self._penalties, path.point)
 
