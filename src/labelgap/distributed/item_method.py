@@ -22,7 +22,6 @@ from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors
 from labelgap.solvers.certificate import Certificate, Penalties, dual_bound
 from labelgap.solvers.growth import (
-    DEAD,
     GrowthMethod,
     fresh_directions,
     lengths_for,
@@ -41,6 +40,7 @@ from labelgap.solvers.loop import (
 )
 from labelgap.solvers.newton import Variables
 from labelgap.solvers.spectral import SingularTriplets, first_columns, leading_pairs
+from labelgap.solvers.tuning import TUNED
 
 # The accuracy of σ₁ as a fraction of the tolerance.
 _ACCURACY = 0.05
@@ -127,7 +127,7 @@ class ItemMethod(GrowthMethod):
         state = ItemState(self._objective, self._penalties, right, b)
         if right.shape[1]:
             # The split at which ½(‖A‖² + ‖B‖²) is the trace norm; what died out is dropped.
-            right = np.ascontiguousarray(balanced(state.root, right, DEAD)[2][:, : self._cap])
+            right = np.ascontiguousarray(balanced(state.root, right, TUNED.dead)[2][:, : self._cap])
             state = ItemState(self._objective, self._penalties, right, b)
         self._state = state
 

@@ -126,7 +126,7 @@ class Recommender(ArrivingRatings, Saved):
         Weights each rating by one over its probability of being given; see ``propensities`` in :meth:`fit`.
     solver : {"auto", "factored", "proximal", "alternating"}, default "auto"
         What makes the last fit; penalties and thresholds are chosen by fits of "auto".
-        "alternating" needs a ``rank``; its first two sweeps have a quarter of that many factors (at least 8).
+        "alternating" needs a ``rank``.
     tol : float or None, default None
         Relative duality gap at which the fit stops. The last digits of a large fit take most of its time.
         None is 1e-3, and 1e-2 under ``unobserved="negative"``, where the order of the items is what counts.

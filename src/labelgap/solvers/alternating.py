@@ -27,7 +27,6 @@ from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
 from labelgap.solvers import newton
 from labelgap.solvers.certificate import Certificate, Penalties, Wanted, certify
-from labelgap.solvers.growth import DEAD
 from labelgap.solvers.linalg import (
     Array,
     contiguous,
@@ -53,6 +52,7 @@ from labelgap.solvers.loop import (
 )
 from labelgap.solvers.newton import BlockState, FactoredState
 from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets
+from labelgap.solvers.tuning import TUNED
 
 _CERTIFY_EVERY = 5
 # A sweep that gains less than this fraction of the tolerance is the last one.
@@ -155,7 +155,7 @@ class AlternatingMethod(Method):
 
     @property
     def capped(self) -> bool:
-        values = product_values(self.factors.left, self.factors.right, cutoff=DEAD)
+        values = product_values(self.factors.left, self.factors.right, cutoff=TUNED.dead)
         return int(values.shape[0]) == self._cap < self._full
 
 

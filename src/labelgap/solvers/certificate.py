@@ -30,16 +30,12 @@ from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Objective, Point, ScoreGradient
 from labelgap.solvers.linalg import Array, dot, namespace, product_values, rounding
 from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets
+from labelgap.solvers.tuning import TUNED
 
 # Columns of the gradient that are formed at a time where all of it may not be.
 _BLOCK = 64
-# Accuracies of σ₁ where it takes products: at first, and as a fraction of the tolerance. A gap of so many
-# times the accuracy is mostly its own.
-_ROUGH, _FINE, _WIDE = 0.1, 0.03, 5.0
 # Numbers in the data from which on freed memory is given back before a certificate.
 _LARGE = 1 << 20
-# A shrinking of the gradient beyond which the point is far from the optimum.
-_FAR = 0.5
 
 # The intercepts. Steps of Newton's method, at most.
 _MAX_STEPS = 60
@@ -258,16 +254,16 @@ def certify(
         return Certificate(value, dual, residual, size)
 
     found: Certificate | None = None
-    accuracy = accuracy if tol is None else _ROUGH
+    accuracy = accuracy if tol is None else TUNED.rough
     while True:
         start = None if found is None else found.residual
         residual = leading_triplets(
             shift, objective.shape, directions, objective.may_form, accuracy=accuracy, start=start
         )
         found = with_top(residual.top, residual)
-        if tol is None or objective.may_form or accuracy <= _FINE * tol:
+        if tol is None or objective.may_form or accuracy <= TUNED.fine * tol:
             return found
-        if wanted == "a bound" or found.relative_gap > _WIDE * accuracy:
+        if wanted == "a bound" or found.relative_gap > TUNED.wide * accuracy:
             return found
         # A gap that σ₁ to this accuracy shows to be open is open. That it is closed takes more digits: the
         # value that was found, a lower bound on σ₁, may be the second one.
@@ -275,7 +271,7 @@ def certify(
         if wanted == "a decision" and min(found.relative_gap, best.relative_gap) > tol:
             return found
         # Part of the gap is only that σ₁ is not known better.
-        accuracy = max(_FINE * tol, _ROUGH * min(accuracy, found.relative_gap))
+        accuracy = max(TUNED.fine * tol, TUNED.rough * min(accuracy, found.relative_gap))
 
 
 def dual_bound(
@@ -296,7 +292,7 @@ def dual_bound(
     if trace > 0:
         c = min(most, trace / top) if top > 0 else most
         lower = data_dual(c) - 0.5 * c * c * ridge * square
-    if c < _FAR or lower == -math.inf:
+    if c < TUNED.far or lower == -math.inf:
         # Far from the optimum no slopes at all may prove more.
         lower = max(lower, data_dual(0.0))
     if ridge > 0 and trace <= 0.1 * top:

@@ -23,7 +23,7 @@ import numpy as np
 from labelgap.objective.protocol import Factors, Objective, Rowwise
 from labelgap.solvers.alternating import RowSweeps
 from labelgap.solvers.certificate import Certificate, Penalties
-from labelgap.solvers.growth import DEAD, GrowthMethod
+from labelgap.solvers.growth import GrowthMethod
 from labelgap.solvers.linalg import Array
 from labelgap.solvers.loop import (
     Callback,
@@ -40,36 +40,14 @@ from labelgap.solvers.newton import FactoredState
 from labelgap.solvers.proximal import ProximalPath
 from labelgap.solvers.soft_threshold import first_vectors, soft_threshold
 from labelgap.solvers.spectral import Spectrum
-
-# Proximal steps in a round, and in one of a fit to a tolerance so loose that a few may be enough.
-_PROXIMAL_STEPS, _FEW_STEPS, _VERY_LOOSE = 4, 2, 0.1
-# Newton steps in a round, and products with the Hessian in all of them.
-_NEWTON_STEPS, _PRODUCTS = 4, 20
-# A round of proximal steps that lowers the objective by more than this fraction of it is followed by another.
-_STILL_FALLING = 1e-2
-# Sweeps in a round, at most; the fraction of the round's first gain below which another is not worth it; and
-# the fraction of the objective that a round has to gain for the next one to have sweeps.
-_MOST_SWEEPS, _WORTH, _SWEEPS_WORTH = 5, 0.1, 1e-3
-# The least tolerance that sweeps in single precision are made for.
-_LEAST_TOL = 1e-4
-# Proximal steps are too slow, from then on, where the gap after so many rounds is more than this fraction of
-# what it was.
-_PACE_ROUNDS, _PACE = 2, 0.4
-# Where the gradient is not formed the rank grows to this at first; then it may double in a round, and from
-# many columns on grow by half. A singular value that exceeds λ by this fraction of the tolerance does not
-# keep the gap open.
-_FIRST_COLUMNS, _MANY_COLUMNS, _EXCESS = 8, 64, 0.1
-# Tolerances above this one are those of fits that are compared.
-_LOOSE = 1e-2
-# Rounds of proximal steps between two places from which a run can be resumed.
-_SNAPSHOT_EVERY = 8
+from labelgap.solvers.tuning import TUNED
 
 
 class FactoredMethod(GrowthMethod):
     """Rounds of proximal steps, and of Newton steps once these have found the way."""
 
-    _most_steps, _most_products = _NEWTON_STEPS, _PRODUCTS
-    _proximal_steps = _PROXIMAL_STEPS
+    _most_steps, _most_products = TUNED.newton_steps, TUNED.newton_products
+    _proximal_steps = TUNED.proximal_steps
     _rounds = 0
     _jumped = False
 
@@ -86,7 +64,7 @@ class FactoredMethod(GrowthMethod):
     def snapshot(self) -> Mapping[str, Array] | None:
         if self._jumped:
             state = self._path.state()
-        elif self._rounds and self._rounds % _SNAPSHOT_EVERY == 0:
+        elif self._rounds and self._rounds % TUNED.snapshot_every == 0:
             state = self._path.restart()
         else:
             return None
@@ -101,39 +79,45 @@ class FactoredMethod(GrowthMethod):
     def due(self) -> bool:
         # A loose fit that starts at another one is made to be compared with it: it makes steps before it asks
         # for the gap, which costs about as much as a step and may be small enough for no step at all.
-        return not self._warm or self._tol <= _LOOSE or self.iteration > 0 or self.factors.rank == 0
+        return not self._warm or self._tol <= TUNED.loose or self.iteration > 0 or self.factors.rank == 0
 
     def _certified(self) -> Certificate:
         found = self._path.certificate()
-        self._gaps = [*self._gaps[-_PACE_ROUNDS:], found.gap]
+        self._gaps = [*self._gaps[-TUNED.pace_rounds :], found.gap]
         return found
 
     def _grown(self) -> FactoredState | None:
         path, rank = self._path, self.factors.rank
         if self._asked and not self._objective.may_form:
-            more = min(self._cap - rank, max(_FIRST_COLUMNS, rank if rank < _MANY_COLUMNS else rank // 2))
+            more = min(
+                self._cap - rank, max(TUNED.first_columns, rank if rank < TUNED.many_columns else rank // 2)
+            )
             path.most = rank + more
             excess = self._certificate.residual.top - self._penalties.trace
-            if rank and more and excess > _EXCESS * self._tol * self._penalties.trace:
-                path.seek(more)
-        steps = self._proximal_steps if self._tol < _VERY_LOOSE else min(self._proximal_steps, _FEW_STEPS)
+            if rank and more and excess > TUNED.excess * self._tol * self._penalties.trace:
+                path.seek(more, self._certificate.residual)
+        steps = (
+            self._proximal_steps
+            if self._tol < TUNED.very_loose
+            else min(self._proximal_steps, TUNED.few_steps)
+        )
         steps = min(steps, self._max_iter - self.iteration)
         gained = sum(path.advance() for _ in range(steps))
         self.iteration += steps
         self._rounds += 1
         self._jumped = False
         # Without a trace norm nothing balances the factors, and Newton's method in them is the slower one.
-        falling = gained > _STILL_FALLING * abs(path.value)
+        falling = gained > TUNED.still_falling * abs(path.value)
         if self._penalties.trace == 0 or falling or not self._asked or not self.factors.rank:
             return None
-        known = len(self._gaps) > _PACE_ROUNDS
-        self._slow = self._slow or (known and self._gaps[-1] > _PACE * self._gaps[0])
+        known = len(self._gaps) > TUNED.pace_rounds
+        self._slow = self._slow or (known and self._gaps[-1] > TUNED.pace * self._gaps[0])
         if not self._slow:
             return None
         return FactoredState(self._objective, self._penalties, path.point)
 
     def _settle(self, x: Factors) -> None:
-        self._path.jump(balanced_factors(x, self._cap, DEAD))
+        self._path.jump(balanced_factors(x, self._cap, TUNED.dead))
         self._jumped = True
 
 
@@ -155,16 +139,16 @@ class SweepingMethod(FactoredMethod):
         self._steps = steps
 
     def _minimised(self, state: FactoredState, stopping: Callable[[], bool]) -> Any:
-        if self._gained <= _SWEEPS_WORTH * self._certificate.scale:
+        if self._gained <= TUNED.sweeps_worth * self._certificate.scale:
             return super()._minimised(state, stopping)
         sweeps = RowSweeps(self._steps, self._penalties, state.x)
         state.release()
         first = 0.0
-        for number in range(min(_MOST_SWEEPS, self._max_iter - self.iteration)):
+        for number in range(min(TUNED.sweeps, self._max_iter - self.iteration)):
             gained = sweeps.sweep()
             self.iteration += 1
             first = max(first, gained)
-            if stopping() or (number > 0 and gained <= _WORTH * first):
+            if stopping() or (number > 0 and gained <= TUNED.sweep_worth * first):
                 break
         return sweeps.factors()
 
@@ -244,7 +228,7 @@ def solve_auto(
     target = objective.target() if hasattr(objective, "target") else None
     if penalties.trace > 0 and target is not None and not (penalties.ridge or penalties.intercept):
         warm_start = closed_form(target, penalties.trace, rank, tol)
-    elif penalties.trace > 0 and tol >= _LEAST_TOL:
+    elif penalties.trace > 0 and tol >= TUNED.least_sweeping_tol:
         # None where rows share parameters.
         steps = objective.rowwise(objective.xp.float32)
     options: dict[str, Any] = {"rank": rank, "tol": tol, "max_iter": max_iter}

@@ -24,25 +24,12 @@ from labelgap.solvers.linalg import Array, column_squares, namespace, rounding, 
 from labelgap.solvers.loop import Method, State, scalars
 from labelgap.solvers.newton import SmoothState
 from labelgap.solvers.spectral import SingularTriplets
+from labelgap.solvers.tuning import TUNED
 
 S = TypeVar("S", bound=SmoothState)
 
-DEAD = 1e-6
-"""Directions of W below this fraction of the largest are dead."""
-# Triplets that are asked for: as many as there are directions, within these bounds. So the rank may double.
-_FEWEST, _MOST = 8, 64
-# Newton's method ends when a step gains less than this fraction of the gap that is still to be closed.
-_ROUND_FRACTION = 0.05
-# The fraction of the gradient that conjugate gradients leave in a step.
-_FORCING = 0.4
-# Rounds in a row in which the gap may fail to halve, and the objective to gain this fraction of it (or so
-# many units of rounding), before rounding must be to blame. Far from the optimum the gap can stay near 1 for
-# long while the objective falls. A fit under a cap that binds has died out when a few rounds gain less than
-# this fraction of the tolerance.
-_PATIENCE, _NOTHING, _NOISE = 12, 1e-6, 4
-_PATIENCE_CAPPED, _NOTHING_CAPPED = 2, 0.01
-# Lengths that are tried for new directions, each half of the one before.
-_GROWTH_TRIALS = 6
+# Gains of so many units of rounding of the objective are nothing.
+_NOISE = 4
 
 
 class GrowthMethod(Method):
@@ -83,7 +70,7 @@ class GrowthMethod(Method):
         self._last_objective = found.objective
         halved = found.gap < 0.5 * self._best_gap
         noise = _NOISE * rounding(self.factors.intercept) * found.scale
-        nothing = _NOTHING_CAPPED * self._tol * found.scale if self.capped else _NOTHING * found.gap
+        nothing = TUNED.nothing_capped * self._tol * found.scale if self.capped else TUNED.nothing * found.gap
         self._quiet = 0 if halved or self._gained > max(nothing, noise) else self._quiet + 1
         if halved:
             self._best_gap = found.gap
@@ -91,7 +78,7 @@ class GrowthMethod(Method):
 
     @property
     def stalled(self) -> bool:
-        return self._quiet > (_PATIENCE_CAPPED if self.capped else _PATIENCE)
+        return self._quiet > (TUNED.patience_capped if self.capped else TUNED.patience)
 
     @property
     def capped(self) -> bool:
@@ -106,10 +93,10 @@ class GrowthMethod(Method):
         report = newton.minimise(
             state,
             # What new directions bring is worth taking up to a fraction of the gap that they leave open.
-            enough=_ROUND_FRACTION * self._certificate.gap,
+            enough=TUNED.round_fraction * self._certificate.gap,
             max_steps=min(self._most_steps, self._max_iter - self.iteration),
             radius=self._radius,
-            forcing=_FORCING,
+            forcing=TUNED.forcing,
             max_products=self._most_products,
             stopping=stopping,
         )
@@ -139,7 +126,7 @@ class GrowthMethod(Method):
 
 def triplets_for(rank: int) -> int:
     """How many singular triplets a certificate of so many directions is asked for."""
-    return min(max(_FEWEST, rank), _MOST)
+    return min(max(TUNED.first_columns, rank), TUNED.most_triplets)
 
 
 def fresh_directions(
@@ -170,7 +157,7 @@ def lengths_for(surplus: Array, curvature: Array) -> Array:
 def lowest_of(grown: Callable[[float], S], value: float) -> S:
     """``grown(1)``, or with shorter columns where that lowers the objective from ``value`` only so."""
     state = grown(1.0)
-    for trial in range(1, _GROWTH_TRIALS):
+    for trial in range(1, TUNED.growth_trials):
         if state.value < value:
             break
         # The last one is dropped before the next is made, which is as large.

@@ -29,23 +29,10 @@ from labelgap.solvers.loop import (
     starting_factors,
 )
 from labelgap.solvers.spectral import LowRankShift, SingularTriplets, following_triplets, leading_triplets
+from labelgap.solvers.tuning import TUNED
 
-# The intercepts are as good as the gap asks for it; early on, as this fraction of the gap when last computed,
-# and as the gain of the last step, ask for it.
-_EARLY = 0.1
-# Intercepts are no worse than this even where the tolerance is: what they leave looks like curvature of the
-# data term, and shortens the steps.
-_WORST_INTERCEPT = 0.05
-# Directions whose curvature says how long the first step may be, and how many times that curvature is allowed
-# for where the start has directions of its own: all of them together need more than any one, and a step that
-# is too long is made again. From W = 0 long steps pay. And the least curvature that is believed.
-_PROBES, _ALLOWANCE, _LEAST_STIFFNESS = 8, 2.0, 1e-12
-# A step may have been too long by this factor if the objective fell: to make it again would cost as much as
-# the next one. Steps become longer, by the second factor, only after one that could have been longer by the
-# inverse of the third: where each is as long as it may be, longer ones would be made twice.
-_TOO_LONG, _LONGER, _COULD_BE_LONGER = 1.5, 0.9, 0.6
-# How accurately the first of the directions beyond those of W is found, which a step then follows.
-_ROUGH = 0.03
+# The least curvature that is believed.
+_LEAST = 1e-12
 # What rounding may add to the rise of the data term in a step: a fraction of it, and in units of rounding.
 _SLACK, _SLACK_ROUNDING = 1e-13, 16
 
@@ -83,7 +70,7 @@ class ProximalPath:
         self, objective: Objective, penalties: Penalties, start: Factors, cap: int, tol: float
     ) -> None:
         self._objective, self._penalties, self._cap = objective, penalties, cap
-        self._tol, self._intercept_tol = tol, min(tol, _WORST_INTERCEPT)
+        self._tol, self._intercept_tol = tol, min(tol, TUNED.worst_intercept)
         self._formed, self._rounding = objective.may_form, rounding(start.left)
         first = self._iterate(balanced_factors(start, cap))
         self._here = first._replace(point=self._at_best_intercept(first.point))
@@ -121,13 +108,17 @@ class ProximalPath:
         self.value = self._penalised(self.point)
         self._momentum, self._vectors = 1.0, None
 
-    def seek(self, count: int) -> None:
-        """Let the next step know of about so many directions beyond those of W."""
+    def seek(self, count: int, known: SingularTriplets) -> None:
+        """Let the next step know of about so many directions beyond those of W, the ``known`` ones among them.
+
+        Where many values are close together, random columns alone would miss the largest.
+        """
         xp, (left, right, _) = self._objective.xp, self.point.factors
         outside = thin_qr(left)[0], thin_qr(right)[0]
-        gradient = LowRankShift(self.point.score_gradient(), left, right, scale=0.0, outside=outside)
-        found = leading_triplets(gradient, self._objective.shape, count, may_form=False, accuracy=_ROUGH)
-        self._vectors = xp.concat([right, found.right], axis=1)
+        shift = LowRankShift(self.point.score_gradient(), left, right, scale=0.0, outside=outside)
+        shape, accuracy = self._objective.shape, TUNED.seek_accuracy
+        found = leading_triplets(shift, shape, count, may_form=False, accuracy=accuracy, start=known)
+        self._vectors = xp.concat([right, known.right, found.right], axis=1)
 
     def restart(self) -> dict[str, Array]:
         """Continue from its own state, which is returned: what it knows beside that is computed anew."""
@@ -154,7 +145,7 @@ class ProximalPath:
         W = factors.left @ factors.right.T if self._formed else None
         return Iterate(self._objective.at(factors, W), W)
 
-    def certificate(self, directions: int = _PROBES) -> Certificate:
+    def certificate(self, directions: int = TUNED.probes) -> Certificate:
         """How good that is."""
         certificate = certify(
             self._objective,
@@ -165,7 +156,7 @@ class ProximalPath:
             singular_values=_singular_values(self.point),
             product=self._here.W,
         )
-        self._intercept_tol = self._no_worse(_EARLY * certificate.relative_gap)
+        self._intercept_tol = self._no_worse(TUNED.early * certificate.relative_gap)
         if self._vectors is None:
             known = self.point.factors.right, certificate.residual.right
             self._vectors = self._objective.xp.concat(known, axis=1)
@@ -174,14 +165,16 @@ class ProximalPath:
         return certificate
 
     def _no_worse(self, intercept_tol: float) -> float:
-        return max(min(self._tol, _WORST_INTERCEPT), intercept_tol)
+        return max(min(self._tol, TUNED.worst_intercept), intercept_tol)
 
     def _begin_with(self, U: Array, V: Array) -> None:
         """Let the first step go by the curvature of f along the first of these directions."""
-        curvature = float(self._objective.xp.max(self.point.curvature_along(U[:, :_PROBES], V[:, :_PROBES])))
+        curvature = float(
+            self._objective.xp.max(self.point.curvature_along(U[:, : TUNED.probes], V[:, : TUNED.probes]))
+        )
         if self.point.factors.rank:
-            curvature *= _ALLOWANCE
-        self._stiffness = self._last_stiffness = max(curvature, _LEAST_STIFFNESS)
+            curvature *= TUNED.allowance
+        self._stiffness = self._last_stiffness = max(curvature, _LEAST)
 
     def advance(self) -> float:
         """One accelerated step; returns what the objective gained (0 when the momentum was dropped)."""
@@ -197,7 +190,7 @@ class ProximalPath:
             candidate = self._step_from(ahead)
             value = self._penalised(candidate.point)
             needed, certain = self._needed_stiffness(ahead, candidate)
-            if needed <= (_TOO_LONG if value < self.value else 1.0) * self._stiffness:
+            if needed <= (TUNED.too_long if value < self.value else 1.0) * self._stiffness:
                 break
             # What this step needed, but a step far too long knows nothing of the curvature nearby.
             self._stiffness = min(max(1.1 * needed, 1.6 * self._stiffness), 4.0 * self._stiffness)
@@ -219,8 +212,8 @@ class ProximalPath:
         if needed > self._stiffness:
             # What is not certain is rounding, and has been allowed for above.
             self._stiffness = 1.1 * needed if certain else self._stiffness
-        elif needed <= _COULD_BE_LONGER * self._stiffness:
-            self._stiffness *= _LONGER
+        elif needed <= TUNED.could_be_longer * self._stiffness:
+            self._stiffness *= TUNED.longer
         # Intercepts as exact as the steps are long.
         relative = gained / max(abs(value), sys.float_info.min)
         self._intercept_tol = self._no_worse(min(self._intercept_tol, relative))

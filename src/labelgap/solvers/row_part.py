@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from labelgap.objective.protocol import Factors
-from labelgap.solvers.growth import DEAD, GrowthMethod, fresh_directions, lengths_for, lowest_of
+from labelgap.solvers.growth import GrowthMethod, fresh_directions, lengths_for, lowest_of
 from labelgap.solvers.joint_state import (
     JointCertificate,
     JointFactors,
@@ -36,6 +36,7 @@ from labelgap.solvers.joint_state import (
 )
 from labelgap.solvers.linalg import balanced, contiguous
 from labelgap.solvers.loop import State, run
+from labelgap.solvers.tuning import TUNED
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ class JointMethod(GrowthMethod):
         self._settle(self._start)
 
     def _settle(self, x: JointFactors) -> None:
-        _, left, right = balanced(x.left, x.right, DEAD)
-        _, row_left, row_right = balanced(x.row_left, x.row_right, DEAD)
+        _, left, right = balanced(x.left, x.right, TUNED.dead)
+        _, row_left, row_right = balanced(x.row_left, x.row_right, TUNED.dead)
         W = left[:, : self._cap], right[:, : self._cap]
         arrays = (*W, row_left, row_right, x.intercept)
         self.state = JointState(self._problem, JointFactors(*(contiguous(array) for array in arrays)))

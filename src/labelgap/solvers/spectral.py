@@ -31,17 +31,13 @@ from labelgap.solvers.linalg import (
     thin_qr,
     wide_product,
 )
+from labelgap.solvers.tuning import TUNED
 
 # Numbers in a matrix up to which its decomposition costs no more than that of its Gram matrix, which loses
 # half of the digits of small singular values.
 _SMALL = 1 << 12
-# Vectors that are carried from step to step beside those that are needed, and random ones that join them in
-# each: a direction that begins to matter is found by these, and has come close when it does.
-_SPARE, _FRESH = 8, 4
 # Steps of subspace iteration where random vectors have to come close at once.
 _STEPS = 3
-# The fraction of all singular vectors from which on all of them are as cheap.
-_MANY = 1 / 3
 # What rounding may take from σ₁, as a fraction of it and in units of rounding; the larger one is added.
 _MARGIN, _MARGIN_ROUNDING = 1e-12, 16
 
@@ -156,12 +152,12 @@ def following_triplets(
     Of a matrix that may be formed they are exact where many are wanted, and where more have come above the
     value than random vectors can be close to at once.
     """
-    xp, full = namespace(start), min(*shape, *(() if most is None else (most + _SPARE,)))
+    xp, full = namespace(start), min(*shape, *(() if most is None else (most + TUNED.spare,)))
     H = operator.matrix() if may_form else None
-    fresh, steps = _FRESH, 1
+    fresh, steps = TUNED.fresh, 1
     while True:
         count = min(start.shape[1] + fresh, full)
-        if may_form and (count >= _MANY * min(shape) or steps > 1):
+        if may_form and (count >= TUNED.many * min(shape) or steps > 1):
             return _decomposed(H, shape, min(shape), above)
         random = standard_normal(np.random.default_rng(0), (shape[1], fresh), start)
         V = xp.concat([start, random], axis=1)
@@ -170,8 +166,8 @@ def following_triplets(
             V = operator.transposed_times(U) if H is None else H.T @ U
         Q, R = thin_qr(V)
         turned, values, rotation = xp.linalg.svd(R, full_matrices=False)
-        kept = int(xp.count_nonzero(values > above)) + _SPARE
-        if kept < values.shape[0] + _SPARE or count == full:
+        kept = int(xp.count_nonzero(values > above)) + TUNED.spare
+        if kept < values.shape[0] + TUNED.spare or count == full:
             left, right = (contiguous(part[:, :kept]) for part in (U @ rotation.T, Q @ turned))
             return SingularTriplets(left, values[:kept], right, float(values[0]))
         # All of them are above, and there may be more, of which nothing is known yet.
