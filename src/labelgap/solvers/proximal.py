@@ -109,7 +109,7 @@ class ProximalPath:
         self._momentum, self._vectors = 1.0, None
 
     def seek(self, count: int, known: SingularTriplets) -> None:
-        """Let the next step know of about so many directions beyond those of W, the ``known`` ones among them.
+        """Let the next step know of about so many directions beyond those of W, and of the ``known`` ones.
 
         Where many values are close together, random columns alone would miss the largest.
         """
