@@ -15,6 +15,7 @@ ones as long as they lower the objective: each costs little more than a pass ove
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -48,6 +49,7 @@ class FactoredMethod(GrowthMethod):
 
     _most_steps, _most_products = TUNED.newton_steps, TUNED.newton_products
     _proximal_steps = TUNED.proximal_steps
+    _still_falling = TUNED.still_falling
     _rounds = 0
     _jumped = False
 
@@ -107,7 +109,7 @@ class FactoredMethod(GrowthMethod):
         self._rounds += 1
         self._jumped = False
         # Without a trace norm nothing balances the factors, and Newton's method in them is the slower one.
-        falling = gained > TUNED.still_falling * abs(path.value)
+        falling = gained > self._still_falling * abs(path.value)
         if self._penalties.trace == 0 or falling or not self._asked or not self.factors.rank:
             return None
         known = len(self._gaps) > TUNED.pace_rounds
@@ -133,6 +135,8 @@ class SweepingMethod(FactoredMethod):
     """Rounds of a proximal step, and of sweeps for as long as these lower the objective much."""
 
     _proximal_steps = 1
+    # Sweeps cost so little that they come before the rank grows on.
+    _still_falling = math.inf
 
     def __init__(self, objective: Objective, penalties: Penalties, steps: Rowwise, **options: Any) -> None:
         super().__init__(objective, penalties, **options)

@@ -117,7 +117,8 @@ class ProximalPath:
         outside = thin_qr(left)[0], thin_qr(right)[0]
         shift = LowRankShift(self.point.score_gradient(), left, right, scale=0.0, outside=outside)
         shape, accuracy = self._objective.shape, TUNED.seek_accuracy
-        found = leading_triplets(shift, shape, count, may_form=False, accuracy=accuracy, start=known)
+        # Not from the known ones: the others would be asked for no accuracy.
+        found = leading_triplets(shift, shape, count, may_form=False, accuracy=accuracy)
         self._vectors = xp.concat([right, known.right, found.right], axis=1)
 
     def restart(self) -> dict[str, Array]:
