@@ -90,14 +90,15 @@ class FactoredMethod(GrowthMethod):
 
     def _grown(self) -> FactoredState | None:
         path, rank = self._path, self.factors.rank
-        if self._asked and not self._objective.may_form:
+        if not self._objective.may_form:
             more = min(
                 self._cap - rank, max(TUNED.first_columns, rank if rank < TUNED.many_columns else rank // 2)
             )
             path.most = rank + more
-            excess = self._certificate.residual.top - self._penalties.trace
-            if rank and more and excess > TUNED.excess * self._tol * self._penalties.trace:
-                path.seek(more, self._certificate.residual)
+            if self._asked and rank and more:
+                residual, trace = self._certificate.residual, self._penalties.trace
+                if residual.top > trace * (1 + TUNED.excess * self._tol):
+                    path.seek(more, residual)
         steps = (
             self._proximal_steps
             if self._tol < TUNED.very_loose
