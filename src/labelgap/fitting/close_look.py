@@ -9,7 +9,6 @@ last fit, and the fits that the threshold comes from, have all directions again.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +21,7 @@ from labelgap.fitting.cross_validation import CrossValidation
 from labelgap.fitting.search import select_penalties
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.certificate import Penalties
+from labelgap.solvers.linalg import thin_qr
 from labelgap.solvers.loop import Candidate, Stopped, factors_from, factors_state, starting_factors
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
 from labelgap.thresholds.cross_fit import NEVER
@@ -207,10 +207,12 @@ def span_of(objective: Objective, model: Factors, penalties: Penalties) -> Float
     left, right, _ = point.factors
     slopes = LowRankShift(point.score_gradient(), left, right, None, penalties.ridge)
     found = leading_triplets(slopes, objective.shape, min(objective.shape), objective.may_form, above=least)
-    own = np.asarray(to_host(left), dtype=np.float64)
-    lengths = np.sqrt(np.sum(np.square(own), axis=0))
-    both = np.hstack([own / np.where(lengths > 0, lengths, math.inf), to_host(found.left)])
+    # Those of the model as they are; beside them what the others add.
+    own = thin_qr(np.asarray(to_host(left), dtype=np.float64))[0]
+    rest = to_host(found.left)
+    rest = rest - own @ (own.T @ rest)
     # Singular vectors by way of the Gram matrix: those of small values, which it loses, are not wanted.
-    squares, vectors = np.linalg.eigh(both.T @ both)
+    squares, vectors = np.linalg.eigh(rest.T @ rest)
     known = squares > _NEW * _NEW
-    return np.ascontiguousarray(both @ (vectors[:, known] / np.sqrt(squares[known])))
+    added = rest @ (vectors[:, known] / np.sqrt(squares[known]))
+    return np.hstack([own, thin_qr(added - own @ (own.T @ added))[0]])

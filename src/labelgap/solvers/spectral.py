@@ -29,13 +29,14 @@ from labelgap.solvers.linalg import (
     smallest,
     standard_normal,
     thin_qr,
+    thin_r,
     wide_product,
 )
 from labelgap.solvers.tuning import TUNED
 
-# Numbers in a matrix up to which its decomposition costs no more than that of its Gram matrix, which loses
-# half of the digits of small singular values.
-_SMALL = 1 << 12
+# Numbers in a matrix up to which it is decomposed as it is, and the shorter side up to which a triangle of it
+# is, which costs little more than its Gram matrix and keeps the digits of small singular values.
+_SMALL, _NARROW = 1 << 12, 32
 # Steps of subspace iteration where random vectors have to come close at once.
 _STEPS = 3
 # What rounding may take from σ₁, as a fraction of it and in units of rounding; the larger one is added.
@@ -180,12 +181,16 @@ def _decomposed(H: Array, shape: tuple[int, int], count: int, above: float | Non
         left, values, right = small_svd(H)
         count = _wanted(values, count, above)
         return SingularTriplets(left[:, :count], values[:count], right[:count, :].T, _rounded_up(values))
-    # The Gram matrix of the smaller side: one GEMM instead of a bidiagonalisation. Squares of numbers in
-    # single precision have few digits left, so they are taken in double precision.
     tall = shape[0] >= shape[1]
-    exact = H if H.dtype == xp.float64 else xp.astype(H, xp.float64)
-    squares, vectors = leading_eigenvectors(exact.T @ exact if tall else exact @ exact.T, count)
-    values = xp.sqrt(xp.clip(squares, 0.0, None))
+    if min(shape) <= _NARROW:
+        _, values, rotation = small_svd(thin_r(H if tall else H.T))
+        vectors = rotation.T
+    else:
+        # The Gram matrix of the smaller side: one GEMM instead of a bidiagonalisation. Squares of numbers in
+        # single precision have few digits left, so they are taken in double precision.
+        exact = H if H.dtype == xp.float64 else xp.astype(H, xp.float64)
+        squares, vectors = leading_eigenvectors(exact.T @ exact if tall else exact @ exact.T, count)
+        values = xp.sqrt(xp.clip(squares, 0.0, None))
     count = _wanted(values, count, above)
     values, known = values[:count], contiguous(like(vectors[:, :count], H))
     # A singular value that is nothing but rounding has no vector on the other side.
