@@ -103,7 +103,7 @@ class Tuning:
     many: float = 1 / 3
     """The fraction of all singular vectors from which on a decomposition is as cheap."""
     rough: float = 0.03
-    """The accuracy of σ₁ at first, where it takes products (0.1 takes 1.5 times as long on coat), ..."""
+    """The accuracy of σ₁ at first, where it takes products (0.1 takes longer on coat), ..."""
     fine: float = 0.03
     """... at best, as a fraction of the tolerance, ..."""
     wide: float = 5.0
