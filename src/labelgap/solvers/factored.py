@@ -50,13 +50,17 @@ class FactoredMethod(GrowthMethod):
     _most_steps, _most_products = TUNED.newton_steps, TUNED.newton_products
     _proximal_steps = TUNED.proximal_steps
     _still_falling = TUNED.still_falling
+    _lengths = TUNED.lengths
+    _goes_on = True
+    """Whether a round goes on after its proximal steps."""
     _rounds = 0
     _jumped = False
 
     def begin(self, start: Factors | None, kept: State | None) -> None:
         first = starting_factors(self._objective, start)
         self._warm, self._slow, self._gaps = start is not None, not self._objective.may_form, []
-        self._path = ProximalPath(self._objective, self._penalties, first, self._cap, self._tol)
+        problem = self._objective, self._penalties, first
+        self._path = ProximalPath(*problem, self._cap, self._tol, self._lengths)
         if kept is not None:
             self._path.restore(kept)
             self._take_numbers(kept)
@@ -111,13 +115,14 @@ class FactoredMethod(GrowthMethod):
         self._jumped = False
         # Without a trace norm nothing balances the factors, and Newton's method in them is the slower one.
         falling = gained > self._still_falling * abs(path.value)
-        if self._penalties.trace == 0 or falling or not self._asked or not self.factors.rank:
+        useful = self._goes_on and self._penalties.trace > 0 and self._asked and not falling
+        if not useful or self.exhausted or not self.factors.rank:
             return None
         known = len(self._gaps) > TUNED.pace_rounds
         self._slow = self._slow or (known and self._gaps[-1] > TUNED.pace * self._gaps[0])
         if not self._slow:
             return None
-        return FactoredState(self._objective, self._penalties, path.point)
+        return FactoredState(self._objective, self._penalties, path.leave())
 
     def _settle(self, x: Factors) -> None:
         self._path.jump(balanced_factors(x, self._cap, TUNED.dead))
@@ -127,15 +132,14 @@ class FactoredMethod(GrowthMethod):
 class ProximalMethod(FactoredMethod):
     """Proximal steps to the end."""
 
-    def _grown(self) -> FactoredState | None:
-        super()._grown()
-        return None
+    _goes_on = False
 
 
 class SweepingMethod(FactoredMethod):
     """Rounds of a proximal step, and of sweeps for as long as these lower the objective much."""
 
     _proximal_steps = 1
+    _lengths = TUNED.lengths_with_sweeps
     # Sweeps cost so little that they come before the rank grows on.
     _still_falling = math.inf
 
@@ -144,7 +148,7 @@ class SweepingMethod(FactoredMethod):
         self._steps = steps
 
     def _minimised(self, state: FactoredState, stopping: Callable[[], bool]) -> Any:
-        if self._gained <= TUNED.sweeps_worth * self._certificate.scale:
+        if self._gained <= TUNED.sweeps_worth * self._tol * self._certificate.scale:
             return super()._minimised(state, stopping)
         sweeps = RowSweeps(self._steps, self._penalties, state.x)
         state.release()

@@ -29,7 +29,7 @@ from labelgap.solvers.loop import (
     starting_factors,
 )
 from labelgap.solvers.spectral import LowRankShift, SingularTriplets, following_triplets, leading_triplets
-from labelgap.solvers.tuning import TUNED
+from labelgap.solvers.tuning import TUNED, Lengths
 
 # The least curvature that is believed.
 _LEAST = 1e-12
@@ -67,9 +67,15 @@ class ProximalPath:
     """The sequence of points; :meth:`advance` makes one step."""
 
     def __init__(
-        self, objective: Objective, penalties: Penalties, start: Factors, cap: int, tol: float
+        self,
+        objective: Objective,
+        penalties: Penalties,
+        start: Factors,
+        cap: int,
+        tol: float,
+        lengths: Lengths = TUNED.lengths,
     ) -> None:
-        self._objective, self._penalties, self._cap = objective, penalties, cap
+        self._objective, self._penalties, self._lengths = objective, penalties, lengths
         self._tol, self._intercept_tol = tol, min(tol, TUNED.worst_intercept)
         self._formed, self._rounding = objective.may_form, rounding(start.left)
         first = self._iterate(balanced_factors(start, cap))
@@ -101,6 +107,12 @@ class ProximalPath:
                 last_stiffness=self._last_stiffness,
             ),
         }
+
+    def leave(self) -> Point:
+        """The point, which alone is kept from here on: scores take as much memory as the data."""
+        point = self.point
+        del self._here, self._previous
+        return point
 
     def jump(self, factors: Factors) -> None:
         """Continue from another place, at rest, with steps of the same length."""
@@ -191,7 +203,7 @@ class ProximalPath:
             candidate = self._step_from(ahead)
             value = self._penalised(candidate.point)
             needed, certain = self._needed_stiffness(ahead, candidate)
-            if needed <= (TUNED.too_long if value < self.value else 1.0) * self._stiffness:
+            if needed <= (self._lengths.too_long if value < self.value else 1.0) * self._stiffness:
                 break
             # What this step needed, but a step far too long knows nothing of the curvature nearby.
             self._stiffness = min(max(1.1 * needed, 1.6 * self._stiffness), 4.0 * self._stiffness)
@@ -213,8 +225,8 @@ class ProximalPath:
         if needed > self._stiffness:
             # What is not certain is rounding, and has been allowed for above.
             self._stiffness = 1.1 * needed if certain else self._stiffness
-        elif needed <= TUNED.could_be_longer * self._stiffness:
-            self._stiffness *= TUNED.longer
+        elif needed <= self._lengths.could_be_longer * self._stiffness:
+            self._stiffness *= self._lengths.longer
         # Intercepts as exact as the steps are long.
         relative = gained / max(abs(value), sys.float_info.min)
         self._intercept_tol = self._no_worse(min(self._intercept_tol, relative))
