@@ -20,6 +20,7 @@ from benchmarks.harness import RESULTS_HERE, Options, Report, machine, measure_b
 # In the order of the documentation: the module and the function ``run(options) -> Report``.
 BENCHMARKS = {
     "gate": "gate:run",
+    "shapes": "shapes:run",
     "defaults": "whole_jobs:defaults",
     "kernels": "kernels:run",
     "certified": "certified:run",

@@ -107,18 +107,21 @@ def regression_scores(X: Any, Y: Floats, X_new: Any, C: float) -> Floats:
     return scores
 
 
-def tuned_regression(X: Any, Y: Floats, X_new: Any) -> NDArray[np.bool_]:
-    """Decisions for new rows: C and the threshold by three folds over the rows."""
+def tuned_regression(
+    X: Any, Y: Floats, X_new: Any, strengths: Sequence[float] = STRENGTHS, groups: Any = None
+) -> NDArray[np.bool_]:
+    """Decisions for new rows: C and the threshold by three folds over the rows, or groups of them."""
     # Rows have a length of about 1, so that one range of C suits all sets.
     if sp.issparse(X):
         X, X_new = normalize(X), normalize(X_new)
     else:
         scaler, width = StandardScaler().fit(X), np.sqrt(X.shape[1])
         X, X_new = scaler.transform(X) / width, scaler.transform(X_new) / width
-    fold = np.random.default_rng(0).permutation(len(Y)) % 3
+    unit = np.arange(len(Y)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    fold = (np.random.default_rng(0).permutation(unit.max() + 1) % 3)[unit]
     known = ~np.isnan(Y)
     found = []
-    for C in STRENGTHS:
+    for C in strengths:
         held_out = np.empty_like(Y)
         for k in range(3):
             held_out[fold == k] = regression_scores(X[fold != k], Y[fold != k], X[fold == k], C)

@@ -31,7 +31,7 @@ def test_it_is_the_fit_of_the_library() -> None:
         "name": "micro-f1",
         "value": model.held_out_metric_,
         "interval": list(confidence_interval(model.held_out_metric_, model.held_out_error_, (0.0, 1.0))),
-        "of": "labels",
+        "of": "rows",
     }
     assert said["relative_gap"] == model.relative_gap_ <= 1e-3
     assert (said["rows"], said["features"], said["labels"]) == (300, 8, 6)
@@ -141,7 +141,7 @@ def test_a_family_is_for_regression() -> None:
     assert (said["kind"], said["family"]) == ("LowRankRegressor", "poisson")
     assert said["positive"] is None
     told = run("fit", "articles.csv", *columns, "--setting", "regression", "--force").stdout
-    assert "of the deviance of held-out values of fitted rows" in " ".join(told.split())
+    assert "of the deviance of held-out rows" in " ".join(told.split())
 
 
 def test_a_formula_is_a_metric() -> None:

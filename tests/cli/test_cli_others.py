@@ -84,14 +84,14 @@ def test_every_command_says_the_same_of_a_fit() -> None:
     assert all(held_out[name] == said["held_out"][name] for name in ("name", "value", "interval", "of"))
     low, high = said["held_out"]["interval"]
     assert low < said["held_out"]["value"] < high
-    assert f"{said['held_out']['value']:.4f} (95 %: {low:.4f} to {high:.4f}) on held-out labels" in told
+    assert f"{said['held_out']['value']:.4f} (95 %: {low:.4f} to {high:.4f}) on held-out rows" in told
     # On new rows.
     (model,) = page["models"]
     low, high = judged["intervals"]["micro-f1"]
     assert (model["value"], model["interval"]) == (judged["metrics"]["micro-f1"], [low, high])
     told = " ".join(run("evaluate", "own.labelgap", "new_articles.csv").stdout.split())
     assert f"micro-f1 {model['value']:.4f} (95 %: {low:.4f} to {high:.4f})" in told
-    assert "on held-out labels of rows whose other labels were known, which says how well blanks" in told
+    assert "on held-out rows, which says how well new rows are predicted" in told
     assert "the figures above say how well the rows of this file are predicted" in told
 
 

@@ -208,7 +208,7 @@ def test_parameters_are_those_of_one_machine() -> None:
     assert ours - theirs == {"client"}
     on_one_machine = {"score_bound", "n_jobs", "weights", "flip_rate", "memory_limit_mb", "features"}
     on_one_machine |= {"label_weighting", "thresholds", "subject_to", "calibration", "soft_labels"}
-    on_one_machine |= {"warm_start", "memory", "forget"}
+    on_one_machine |= {"warm_start", "memory", "forget", "held_out"}
     assert theirs - ours == on_one_machine
     client = object()
     copied = clone(DaskLowRankClassifier(metric="macro-f1", client=client))

@@ -105,7 +105,7 @@ def test_a_metric_of_ones_own() -> None:
 def test_threshold_comes_from_models_that_did_not_see_the_entries(how: str, n_folds: int, plain: Any) -> None:
     clf = LowRankClassifier(**FIXED, threshold=how, random_state=3).fit(X, Y)
     labels = ObservedLabels.from_dense(Y)
-    plan = hold_out_plan(labels, how, np.random.RandomState(3))
+    plan = hold_out_plan(labels, how, np.random.RandomState(3), by_row=True)
     assert set(plan[plan >= 0]) == set(range(n_folds))
     scores = np.full(labels.n_observed, np.nan)
     for fold in range(n_folds):

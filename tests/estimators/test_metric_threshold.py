@@ -27,7 +27,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
-from labelgap import MetricThreshold, ObservedLabels, PlugInClassifier, best_threshold, get_metric
+from labelgap import (
+    MetricThreshold,
+    ObservedLabels,
+    PlugInClassifier,
+    StratifiedRowSplit,
+    best_threshold,
+    get_metric,
+)
 from labelgap.exceptions import (
     InvalidParameterError,
     InvalidScoresError,
@@ -217,7 +224,7 @@ def test_complete_labels_are_fitted_by_rows(classifier: Any) -> None:
     assert_allclose(cut.decision_function(X), expected, rtol=1e-12)
     assert_array_equal(cut.predict(X), expected >= cut.threshold_)
     # Out of fold, by rows: an entry's fold is its row's.
-    folds = np.random.RandomState(0).permutation(len(X)) % 5
+    folds = StratifiedRowSplit(5, random_state=0).fold_numbers(None, Y)
     held_out = np.empty(Y.shape)
     for fold in range(5):
         classifier.fit(X[folds != fold], Y[folds != fold])

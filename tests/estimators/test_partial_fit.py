@@ -189,7 +189,7 @@ def test_labels_that_judge_go_on_judging(tmp_path: Any) -> None:
     some[:60][~fair[:60]] = 1
     whole = LowRankClassifier(**HELD_OUT).fit(X, some, judged=fair)
     everything = LowRankClassifier(**HELD_OUT).fit(X, some)
-    assert abs(whole.held_out_metric_ - everything.held_out_metric_) > 0.02
+    assert abs(whole.held_out_metric_ - everything.held_out_metric_) > 0.01
     model = LowRankClassifier(**HELD_OUT).partial_fit(X[:60], some[:60], judged=fair[:60])
     model.save(tmp_path / "model", with_data=True)
     model = labelgap.load(tmp_path / "model").partial_fit(X[60:], some[60:])

@@ -62,7 +62,7 @@ def loop_over_labels(X: Any, Y: Any, X_new: Any, make: Any = None) -> Any:
 def out_of_fold(X: Any, Y: Any, how: str, seed: int) -> Any:
     """Oracle: for every entry the score of the loop without that entry's fold; NaN where never held out."""
     labels = ObservedLabels.from_dense(Y)
-    plan = hold_out_plan(labels, how, np.random.RandomState(seed))
+    plan = hold_out_plan(labels, how, np.random.RandomState(seed), by_row=True)
     scores = np.full(Y.shape, np.nan)
     for fold in range(plan.max() + 1):
         rows, cols = labels.rows[plan == fold], labels.cols[plan == fold]

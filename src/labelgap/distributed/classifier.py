@@ -196,7 +196,7 @@ candidates_, ...
                 solver_settings(local),
                 run,
                 how=self.threshold,
-                by_row=data.n_features > data.n_rows,
+                by_row=True,
                 effect=effect,
             ).fit()
             effect.warn()
@@ -237,7 +237,7 @@ candidates_, ...
         if data.feature_names is not None:
             local.feature_names_in_ = np.array(data.feature_names, dtype=object)
         local._single, local._sparse_labels, local._unobserved = False, False, data.unobserved
-        local._holds_out_rows = data.n_features > data.n_rows
+        local._holds_out_rows = True
         self._take_attributes(local)
         self.n_partitions_ = data.n_partitions
         self.data_facts_ = data.facts()

@@ -21,10 +21,11 @@ from sklearn.utils.validation import _num_samples
 
 from labelgap._arrays import row_names_of
 from labelgap._types import Floats
+from labelgap._warn import warn
 from labelgap.arriving.batches import Batch
 from labelgap.arriving.drift import check_half_life, judge_drift, warn_of_drift
 from labelgap.arriving.kept import Incoming, KeptData, RowIds
-from labelgap.exceptions import InvalidInputError, InvalidParameterError
+from labelgap.exceptions import InvalidInputError, InvalidParameterError, LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.feature_maps import mapped
 from labelgap.fitting.penalty_grid import PenaltyRequest
@@ -61,6 +62,9 @@ class ArrivingBatches:
     _first_row_ids: Any = None
     _saves_data = False
     """Whether files and pickles hold the data: those of a model that was begun with ``partial_fit`` do."""
+
+    # Of the class, as files of earlier versions have none.
+    _holds_out_groups = False
 
     feature_map_: Any
     coef_left_: Floats
@@ -280,6 +284,16 @@ class ArrivingBatches:
         return PenaltyRequest(
             *(getattr(self, f"{name}_") if value == "auto" else value for name, value in given.items())
         )
+
+    def _forget_groups(self) -> None:
+        """Say that a choice for all batches is made without the groups that the first one had."""
+        if self._holds_out_groups:
+            del self._holds_out_groups
+            warn(
+                "The settings are chosen anew on held-out rows, whatever their groups: those of batches are "
+                "not known. Fit to all rows with groups for figures about new groups.",
+                LabelgapWarning,
+            )
 
     # -- where a fit starts ----------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ from labelgap.exceptions import InvalidLabelsError
 from labelgap.fitting.choice import PenaltyChoice, StartOf
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings
-from labelgap.fitting.feature_maps import mapped, tells_rows_apart
+from labelgap.fitting.feature_maps import mapped
 from labelgap.fitting.judges import DecisionRule, decision_rule
 from labelgap.fitting.penalty_grid import PenaltyRequest, grid_for_observed
 from labelgap.fitting.problem import backend_for, jobs_for, observed_problem
@@ -192,7 +192,9 @@ class ArrivingDecisions(ArrivingBatches):
             unlabelled = labels.unobserved == "unlabelled"
             request, features = self._request(Z, unlabelled=unlabelled)
             features = replace(features, label_weighting=self.label_weighting_)
-            self._holds_out_rows = Z.shape[1] > Z.shape[0] or tells_rows_apart(self.features)
+            self._holds_out_rows = self.held_out == "rows"
+            if why is not None:
+                self._forget_groups()
             if why is None:
                 request = self._present_penalties()
                 features = kept.features

@@ -25,7 +25,7 @@ from labelgap.estimators.regression_values import (
 )
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.choice import PenaltyChoice
-from labelgap.fitting.feature_maps import mapped, tells_rows_apart
+from labelgap.fitting.feature_maps import mapped
 from labelgap.fitting.judges import deviance_judge
 from labelgap.fitting.penalty_grid import grid_for_observed
 from labelgap.fitting.problem import backend_for, feature_settings, jobs_for, observed_problem
@@ -175,8 +175,9 @@ class ArrivingValues(ArrivingBatches):
             Z = None if kept.X is None else mapped(self.feature_map_, kept.X)
             backend = backend_for(self.device, labels, self.family_)
             run.n_jobs = jobs_for(backend, run.n_jobs)
-            wide = Z is not None and Z.shape[1] > Z.shape[0]
-            self._holds_out_rows = wide or tells_rows_apart(self.features)
+            self._holds_out_rows = self.held_out == "rows" and Z is not None
+            if why is not None:
+                self._forget_groups()
             problem = self._problem(Z, labels, kept, why, backend)
             request = self._request(Z)
             if why is None:

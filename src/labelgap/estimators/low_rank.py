@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from labelgap.estimators.inputs import (
     warn_of_unseen_labels,
     weighted_labels,
 )
-from labelgap.estimators.row_weights import weigh_rows
+from labelgap.estimators.row_weights import groups_of_rows, weigh_rows
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.feature_maps import FeatureMaps, first_map, mapped, tells_rows_apart
@@ -95,8 +95,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         scores (the paper's choice, optimistic on real data). On held-out scores it is the mean of the exact
         best thresholds over parts of the rows (:func:`labelgap.thresholds.steady_threshold`), which is
         steadier than that of the whole; on training scores, and under ``unobserved="unlabelled"``, it is the
-        exact best one. Folds are over entries; over rows where there are more features than rows, and at
-        least ten of them. The model itself is always fitted to all of Ω.
+        exact best one. Folds are over rows; see ``held_out``. The model itself is always fitted to all of Ω.
     solver : {"auto", "factored", "proximal", "alternating"}, default "auto"
         What makes the last fit; penalties and thresholds are chosen by fits of "auto".
         "alternating" is LEML's method, a rival to compare with; it needs a ``rank``.
@@ -107,7 +106,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
     max_iter : int or None, default None
         Iterations of the solver for one fit. None: 500 for "auto" and "factored", 5000 for "proximal".
     random_state : int, RandomState or None, default None
-        Assigns entries to folds.
+        Assigns rows to folds.
     n_jobs : int or None, default None
         Fits of folds and candidates side by side, in threads; None is one for each thread that there is
         (``LABELGAP_NUM_THREADS``, or the cores).
@@ -174,6 +173,11 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         the training rows, all together in units of the observed ones. W is fitted again to both. 0 is none.
         "auto" chooses among 0, 1, 3 and 10 on held-out rows. For the logistic loss only; see
         ``docs/completing.md``.
+    held_out : {"rows", "entries"}, default "rows"
+        What is held out to choose settings and thresholds: all labels of some rows, as :meth:`predict` is
+        about rows that the fit has not seen; or some entries of each row, for decisions about rows of the
+        fit. With ``groups`` in :meth:`fit` all rows of a group are held out together. With fewer than ten
+        rows that have labels it is entries.
 
     Attributes
     ----------
@@ -248,6 +252,9 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
     True
     """
 
+    # For scikit-learn's metadata routing: groups that are given are meant for the fit, too.
+    __metadata_request__fit: ClassVar = {"groups": True}
+
     _takes_unlabelled = True
     # Of the class, as files of earlier versions have none.
     label_weighting_: float = 0.0
@@ -285,6 +292,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         memory: int | str | None = "all",
         forget: float | None = None,
         soft_labels: float | str = 0.0,
+        held_out: str = "rows",
     ) -> None:
         self.metric = metric
         self.loss = loss
@@ -317,6 +325,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         self.memory = memory
         self.forget = forget
         self.soft_labels = soft_labels
+        self.held_out = held_out
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -334,6 +343,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         checkpoint: str | os.PathLike[str] | None = None,
         sample_weight: Any = None,
         judged: Any = None,
+        groups: Any = None,
     ) -> LowRankClassifier:
         """Fit W, b and θ.
 
@@ -361,6 +371,9 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
             W and b are fitted to all of them. It is for labels that are no fair sample, such as those that
             :meth:`suggest` asked for: let those judge that were drawn uniformly. :meth:`partial_fit` and
             :meth:`complete` keep to it.
+        groups : sequence with the group of each row, or None
+            Rows that are alike, such as those of one patient, site or scaffold. All rows of a group are held
+            out together, so that the threshold and ``held_out_metric_`` are about rows of new groups.
         """
         check_decision_parameters(self)
         if self.calibration is not None:
@@ -375,6 +388,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         labels = weighted_labels(given, self.weights, propensities)
         rule = decision_rule(metric, self.thresholds, self.subject_to, labels.unobserved)
         whole = X
+        groups = groups_of_rows(groups, labels.shape[0], self.held_out, sample_weight)
         if sample_weight is not None:
             X, labels = weigh_rows(X, labels, sample_weight)
         refuse_extreme_values(X)
@@ -391,9 +405,10 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
             Z = mapped(transformer, X)
             first, of_first = Z, self._request(Z, unlabelled=unlabelled)
             request, features = of_first
-            # With more features than rows a model can tell the rows apart: other labels of a row that it was
-            # fitted to would give the held-out one away, which they do not do for a new row.
-            self._holds_out_rows = Z.shape[1] > Z.shape[0] or tells_rows_apart(self.features)
+            # A model that can tell the rows apart, or rows of a group, learns from other labels of a row what
+            # the held-out one is, and from none of a new row.
+            self._holds_out_rows = self.held_out == "rows"
+            keep_unless_default(self, _holds_out_groups=groups is not None)
             settings = solver_settings(self)
             backend = backend_for(self.device, labels, self.loss_)
             run.n_jobs = jobs_for(backend, run.n_jobs)
@@ -401,7 +416,8 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
                 check_unlabelled(labels, self.loss_, metric)
                 refuse_calibration(self.calibration)
                 choice = self._unlabelled_choice(Z, labels, features, request, settings, run, backend, start)
-                chosen = choice.fit(metric, self.flip_rate, how=self.threshold, by_row=self._holds_out_rows)
+                by_row = {"by_row": self._holds_out_rows, "groups": groups}
+                chosen = choice.fit(metric, self.flip_rate, how=self.threshold, **by_row)
             else:
                 refuse_flip_rate(self.flip_rate, labels.unobserved)
 
@@ -431,6 +447,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
                     run,
                     how=self.threshold,
                     by_row=self._holds_out_rows,
+                    groups=groups,
                     last_judge=rule.last_judge(self.loss_, effect, held_out),
                     rule=rule,
                     variants=label_variants(problem, labels, self.label_weighting, request),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,11 +14,12 @@ from sklearn.utils.metaestimators import available_if
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap._warn import warn
 from labelgap.estimators.base import DecisionEstimator
 from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.features_given import hand_on_features, named_unless_steps, safe_features, validated
 from labelgap.estimators.inputs import THRESHOLDS, warn_of_unseen_labels
-from labelgap.estimators.row_weights import weigh_rows
+from labelgap.estimators.row_weights import groups_of_rows, weigh_rows
 from labelgap.estimators.score_models import (
     DirectModel,
     GivenScores,
@@ -40,6 +41,7 @@ from labelgap.estimators.score_models import (
 from labelgap.exceptions import (
     InvalidParameterError,
     InvalidScoresError,
+    LabelgapWarning,
     TrivialDecisionsWarning,
     UninformativeLabelsWarning,
 )
@@ -51,13 +53,17 @@ from labelgap.metrics import LinearFractional
 from labelgap.persistence.checks import METRIC_THRESHOLD
 from labelgap.persistence.registry import savable_estimator
 from labelgap.thresholds.choosing import ChosenThresholds
-from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, HeldOutScores, OneClassEffect, hold_out_plan
+from labelgap.thresholds.cross_fit import NEVER, HeldOutScores, OneClassEffect, hold_out_plan
 
 
 def _has_probabilities(self: MetricThreshold) -> bool:
     if self.calibration is not None or self._calibrator is not None:
         return True
     return self.estimator is not None and hasattr(self.estimator, "predict_proba")
+
+
+# Rows of complete labels, of which some can be held out.
+_FEWEST_ROWS = 4
 
 
 @savable_estimator(METRIC_THRESHOLD)
@@ -91,12 +97,12 @@ class MetricThreshold(DecisionEstimator):
         What the decisions are judged by; see :func:`labelgap.get_metric`.
     threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
         Which scores choose θ: out-of-fold scores (five folds), those of a fifth held out once, or training
-        scores (optimistic). Folds are made of entries of Ω, or of rows where the classifier is fitted to
-        whole rows. The estimator is always fitted to everything in the end. Not used with a matrix of scores.
+        scores (optimistic). Folds are made of rows; see ``held_out``. The estimator is always fitted to
+        everything in the end. Not used with a matrix of scores.
     unobserved : {"missing", "negative"}, default "missing"
         What an absent entry of y means.
     random_state : int, RandomState or None, default None
-        Assigns entries or rows to folds and seeds the estimator.
+        Assigns rows to folds and seeds the estimator.
     n_jobs : int or None, default None
         Labels fitted side by side by joblib, or folds in threads where one estimator serves all labels.
     thresholds : {"shared", "per-label", "shrunk", "auto"}, default "shared"
@@ -111,6 +117,11 @@ class MetricThreshold(DecisionEstimator):
         What makes calibrated probabilities of the scores, fitted to the out-of-fold scores: isotonic
         regression, Platt's sigmoid, or nothing. Scores and decisions stay the same. See
         ``calibration_error_``.
+    held_out : {"rows", "entries"}, default "rows"
+        What is held out to choose the threshold: all labels of some rows, as :meth:`predict` is about rows
+        that the fit has not seen; or some entries of each row, for decisions about rows of the fit. With
+        ``groups`` in :meth:`fit` all rows of a group are held out together. With fewer than ten rows that
+        have labels it is entries.
 
     Attributes
     ----------
@@ -168,6 +179,9 @@ class MetricThreshold(DecisionEstimator):
 
     _model: ScoreModel
 
+    # For scikit-learn's metadata routing: groups that are given are meant for the fit, too.
+    __metadata_request__fit: ClassVar = {"groups": True}
+
     def __init__(
         self,
         estimator: Any = None,
@@ -179,6 +193,7 @@ class MetricThreshold(DecisionEstimator):
         thresholds: str = "shared",
         subject_to: Any = None,
         calibration: str | None = None,
+        held_out: str = "rows",
     ) -> None:
         self.estimator = estimator
         self.metric = metric
@@ -189,6 +204,7 @@ class MetricThreshold(DecisionEstimator):
         self.thresholds = thresholds
         self.subject_to = subject_to
         self.calibration = calibration
+        self.held_out = held_out
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -200,7 +216,7 @@ class MetricThreshold(DecisionEstimator):
 
     # -- fitting ---------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MetricThreshold:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> MetricThreshold:
         """Fit the estimator, if there is one, and θ.
 
         Parameters
@@ -211,6 +227,9 @@ class MetricThreshold(DecisionEstimator):
         sample_weight : array of shape (n,), or None
             Weights of the rows, on top of those that ``y`` may hold: a row of weight 2 counts as the row
             twice, and one of weight 0 is left out.
+        groups : sequence with the group of each row, or None
+            Rows that are alike, such as those of one patient, site or scaffold. All rows of a group are held
+            out together, so that the threshold is about rows of new groups.
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
         if self.calibration is not None:
@@ -222,9 +241,15 @@ class MetricThreshold(DecisionEstimator):
             _check_scores(self.estimator)
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = targets.labels
+        groups = groups_of_rows(groups, labels.shape[0], self.held_out, sample_weight)
         if sample_weight is not None:
             X, labels = weigh_rows(X, labels, sample_weight)
         if self.estimator is None:
+            if groups is not None:
+                warn(
+                    "groups has no use for scores that are given: nothing is fitted, and nothing held out.",
+                    LabelgapWarning,
+                )
             _check_width(X, labels)
             labels = self._in_order_of_scores(labels)
             self._model = GivenScores()
@@ -240,7 +265,9 @@ class MetricThreshold(DecisionEstimator):
                 for said_here in (UninformativeLabelsWarning, TrivialDecisionsWarning):
                     warnings.simplefilter("ignore", said_here)
                 with named_unless_steps(self.estimator, X):
-                    self._model, chosen, value = self._fit_estimator(X, labels, rule, effect, held_out)
+                    self._model, chosen, value = self._fit_estimator(
+                        X, labels, rule, effect, held_out, groups
+                    )
             effect.warn()
         self._set_thresholds(chosen.shared, chosen.thresholds, chosen.kind, held_out, chosen.held_out_value)
         self.best_score_ = value
@@ -255,6 +282,7 @@ class MetricThreshold(DecisionEstimator):
         rule: DecisionRule,
         effect: OneClassEffect,
         held_out: HeldOutScores,
+        groups: NDArray[np.int64] | None,
     ) -> tuple[ScoreModel, ChosenThresholds, float]:
         estimator, rng = self.estimator, check_random_state(self.random_state)
         direct = isinstance(_last_step(estimator), DecisionEstimator)
@@ -263,9 +291,13 @@ class MetricThreshold(DecisionEstimator):
         if not (direct or by_rows):
             _check_fits_one_label(estimator)
             check_takes_weights(estimator, labels)
-        plan = (
-            _row_plan(labels, self.threshold, rng) if by_rows else hold_out_plan(labels, self.threshold, rng)
-        )
+        by_row = by_rows or self.held_out == "rows"
+        if by_rows and groups is None and labels.shape[0] >= _FEWEST_ROWS:
+            # Never by entries, however few rows there are.
+            groups = np.arange(labels.shape[0])
+        plan = hold_out_plan(labels, self.threshold, rng, by_row=by_row, groups=groups)
+        if by_rows and groups is None:
+            plan = np.full(labels.n_observed, NEVER)
         if direct and min(np.bincount(labels.values, minlength=2)) < 2:
             # Without its only yes (or no) the rest of Ω cannot be fitted at all.
             plan = np.full(labels.n_observed, NEVER)
@@ -392,17 +424,6 @@ def _fits_rows(estimator: Any, labels: ObservedLabels) -> bool:
     if not (several and takes_label_matrix(estimator)):
         return False
     return labels.weights is None or (weights_of_rows(labels) is not None and takes_weights(estimator))
-
-
-def _row_plan(labels: ObservedLabels, how: str, rng: np.random.RandomState) -> NDArray[np.int64]:
-    """As ``hold_out_plan``, with all entries of a row held out together."""
-    n = labels.shape[0]
-    n_folds = min(N_FOLDS, n // 2)
-    if how == "train" or n_folds < 2:
-        return np.full(labels.n_observed, NEVER, dtype=np.int64)
-    folds = rng.permutation(n) % n_folds
-    plan = folds if how == "cross-fit" else np.where(folds == 0, 0, NEVER)
-    return np.asarray(plan[labels.rows], dtype=np.int64)
 
 
 def _check_width(scores: Floats, labels: ObservedLabels) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn.utils import check_random_state, get_tags
 
@@ -20,7 +20,7 @@ from labelgap.estimators.feature_maps import (
 )
 from labelgap.estimators.features_given import hand_on_features, is_of_numbers, named_unless_steps
 from labelgap.estimators.inputs import THRESHOLDS, check_verbose, warn_of_unseen_labels
-from labelgap.estimators.row_weights import weigh_rows
+from labelgap.estimators.row_weights import groups_of_rows, weigh_rows
 from labelgap.estimators.score_models import (
     LabelModels,
     draw_seeds,
@@ -62,11 +62,11 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
     unobserved : {"missing", "negative"}, default "missing"
         What an absent entry of y means.
     threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
-        Where θ comes from: out-of-fold probabilities over all of Ω (five folds over entries), a fifth of Ω
+        Where θ comes from: out-of-fold probabilities over all of Ω (five folds over rows), a fifth of Ω
         held out once, or the training entries (as Koyejo et al. do; optimistic). The classifiers are always
         fitted to all of Ω in the end.
     random_state : int, RandomState or None, default None
-        Assigns entries to folds and seeds the classifiers.
+        Assigns rows to folds and seeds the classifiers.
     n_jobs : int or None, default None
         Labels fitted side by side, by joblib. Each is fitted with one BLAS thread, so the result does not
         depend on the number of jobs.
@@ -89,6 +89,11 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         What makes calibrated probabilities of the scores, fitted to the out-of-fold scores: isotonic
         regression, Platt's sigmoid, or nothing. Scores and decisions stay the same. See
         ``calibration_error_``.
+    held_out : {"rows", "entries"}, default "rows"
+        What is held out to choose the threshold: all labels of some rows, as :meth:`predict` is about rows
+        that the fit has not seen; or some entries of each row, for decisions about rows of the fit. With
+        ``groups`` in :meth:`fit` all rows of a group are held out together. With fewer than ten rows that
+        have labels it is entries.
 
     Attributes
     ----------
@@ -140,6 +145,9 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
 
     _model: LabelModels
 
+    # For scikit-learn's metadata routing: groups that are given are meant for the fit, too.
+    __metadata_request__fit: ClassVar = {"groups": True}
+
     def __init__(
         self,
         estimator: Any = None,
@@ -153,6 +161,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         thresholds: str = "shared",
         subject_to: Any = None,
         calibration: str | None = None,
+        held_out: str = "rows",
     ) -> None:
         self.estimator = estimator
         self.metric = metric
@@ -165,6 +174,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         self.thresholds = thresholds
         self.subject_to = subject_to
         self.calibration = calibration
+        self.held_out = held_out
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -175,7 +185,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
 
     # -- fitting ---------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PlugInClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> PlugInClassifier:
         """Fit a classifier per label, and θ.
 
         Parameters
@@ -186,6 +196,9 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         sample_weight : array of shape (n,), or None
             Weights of the rows, on top of those that ``y`` may hold: a row of weight 2 counts as the row
             twice, and one of weight 0 is left out.
+        groups : sequence with the group of each row, or None
+            Rows that are alike, such as those of one patient, site or scaffold. All rows of a group are held
+            out together, so that the threshold is about rows of new groups.
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
         check_features(self.features)
@@ -197,12 +210,14 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         check_verbose(self.verbose)
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = targets.labels
+        groups = groups_of_rows(groups, labels.shape[0], self.held_out, sample_weight)
         if sample_weight is not None:
             X, labels = weigh_rows(X, labels, sample_weight)
         warn_of_unseen_labels(labels)
         rng = check_random_state(self.random_state)
         maps = maps_to_compare(self.features, X, labels.n_observed, rng)
-        plan = hold_out_plan(labels, self.threshold, rng, by_row=any(m is not None for m in maps))
+        by_row = self.held_out == "rows" or any(m is not None for m in maps)
+        plan = hold_out_plan(labels, self.threshold, rng, by_row=by_row, groups=groups)
         if self.threshold != "train" and not (plan >= 0).any():
             warn_of_training_scores(labels)
         seeds = draw_seeds(rng, labels.shape[1])

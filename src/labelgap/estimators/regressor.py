@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -28,11 +28,11 @@ from labelgap.estimators.regression_values import (
     score_offsets,
     with_known_parts,
 )
-from labelgap.estimators.row_weights import without_zero_rows
-from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
+from labelgap.estimators.row_weights import groups_of_rows, without_zero_rows
+from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import PenaltyChoice
-from labelgap.fitting.feature_maps import FeatureMaps, first_map, mapped, tells_rows_apart
+from labelgap.fitting.feature_maps import FeatureMaps, first_map, mapped
 from labelgap.fitting.judges import deviance_judge, mean_loss
 from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest, grid_for_observed
 from labelgap.fitting.problem import (
@@ -98,7 +98,7 @@ class LowRankRegressor(
     max_iter : int or None, default None
         Iterations of the solver for one fit. None: 500 for "auto" and "factored", 5000 for "proximal".
     random_state : int, RandomState or None, default None
-        Assigns entries to folds, where equal values leave a choice.
+        Assigns rows to folds, where these are alike.
     n_jobs : int or None, default None
         Fits of folds and candidates side by side, in threads; None is one for each thread that there is
         (``LABELGAP_NUM_THREADS``, or the cores).
@@ -128,6 +128,11 @@ class LowRankRegressor(
         of so many entries, and moments of the features; or nothing.
     forget : float or None, default None
         A half-life in batches: an entry that came m batches ago weighs ``2^(−m/forget)``. None: all alike.
+    held_out : {"rows", "entries"}, default "rows"
+        What is held out to choose penalties: all values of some rows, as :meth:`predict` is about rows
+        that the fit has not seen; or some entries of each row, for values about rows of the fit. With
+        ``groups`` in :meth:`fit` all rows of a group are held out together. With fewer than ten rows that
+        have values it is entries.
 
     Attributes
     ----------
@@ -189,6 +194,9 @@ class LowRankRegressor(
     n_labels_: int
     family_: Family
 
+    # For scikit-learn's metadata routing: groups that are given are meant for the fit, too.
+    __metadata_request__fit: ClassVar = {"groups": True}
+
     def __init__(
         self,
         family: str | Family = "gaussian",
@@ -211,6 +219,7 @@ class LowRankRegressor(
         warm_start: bool = False,
         memory: int | str | None = "all",
         forget: float | None = None,
+        held_out: str = "rows",
     ) -> None:
         self.family = family
         self.trace_penalty = trace_penalty
@@ -232,6 +241,7 @@ class LowRankRegressor(
         self.warm_start = warm_start
         self.memory = memory
         self.forget = forget
+        self.held_out = held_out
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -253,6 +263,7 @@ class LowRankRegressor(
         sample_weight: Any = None,
         callback: Callback | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        groups: Any = None,
     ) -> Self:
         """Fit W and b.
 
@@ -276,6 +287,9 @@ class LowRankRegressor(
         checkpoint : path of a folder, or None
             Where the fit keeps its progress. The same fit, started again after it was killed or stopped,
             resumes from there and ends with the same model. Delete the folder once the model is saved.
+        groups : sequence with the group of each row, or None
+            Rows that are alike, such as those of one patient, site or scaffold. All rows of a group are held
+            out together, so that the penalties and ``held_out_metric_`` are about rows of new groups.
         """
         check_fit_parameters(self)
         self._refuse_memory(X)
@@ -293,8 +307,14 @@ class LowRankRegressor(
             refuse_extreme_values(X)
         whole = X, self._with_known_parts(labels, n, offset, exposure, None)
         labels = self._with_known_parts(labels, n, offset, exposure, sample_weight)
+        groups = groups_of_rows(groups, n, self.held_out, labels.row_weights)
         if X is not None:
             X, labels = without_zero_rows(X, labels)
+        elif groups is not None:
+            raise InvalidParameterError(
+                "groups holds out whole rows, of which nothing is known without features. Give X, or leave "
+                "groups out."
+            )
         self.has_offsets_ = labels.offsets is not None
         self.label_names_ = None if labels.label_names is None else np.asarray(labels.label_names)
         require_something_to_learn(labels, self.family_)
@@ -338,9 +358,9 @@ class LowRankRegressor(
                 )
                 return problem, grid_for_observed(problem, labels, request)
 
-            # As in LowRankClassifier: other values of a row would give away the one that is held out.
-            wide = Z is not None and Z.shape[1] > Z.shape[0]
-            self._holds_out_rows = wide or tells_rows_apart(self.features)
+            # Rows without features have parameters of their own: of new ones nothing is known.
+            self._holds_out_rows = self.held_out == "rows" and X is not None
+            keep_unless_default(self, _holds_out_groups=groups is not None)
             problem, grid = made(Z, labels)
             choice = PenaltyChoice(
                 problem,
@@ -350,6 +370,7 @@ class LowRankRegressor(
                 solver_settings(self),
                 run,
                 by_row=self._holds_out_rows,
+                groups=groups,
                 criterion="loss",
                 start=None if present is None else start_from(self._units.from_user(present)),
             )

@@ -1,14 +1,19 @@
-"""What ``sample_weight`` does: rows of weight 0 are left out, the others count as often as they weigh."""
+"""What is known of whole rows: ``sample_weight``, of which 0 leaves a row out, and ``groups``."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
+from labelgap._names import check_choice
 from labelgap.exceptions import InvalidParameterError
 from labelgap.labels import ObservedLabels
+from labelgap.labels.stratified import numbered_groups
+
+HELD_OUT = ("rows", "entries")
 
 
 def weigh_rows(
@@ -55,3 +60,20 @@ def without_zero_rows(X: Any, labels: ObservedLabels) -> tuple[Any, ObservedLabe
         return X, labels
     rows = np.flatnonzero(labels.row_weights > 0)
     return _safe_indexing(X, rows), labels.take_rows(rows)
+
+
+def groups_of_rows(groups: Any, n: int, held_out: str, sample_weight: Any = None) -> NDArray[np.int64] | None:
+    """The number of each row's group; None without groups. Rows that ``sample_weight`` leaves out have none.
+
+    ``held_out`` is the estimator's parameter.
+    """
+    check_choice("held_out", held_out, HELD_OUT)
+    if groups is None:
+        return None
+    if held_out != "rows":
+        raise InvalidParameterError(
+            f"groups says which rows are held out together, and held_out={held_out!r} holds out no rows. "
+            "Leave one of them out."
+        )
+    numbers = numbered_groups(groups, n, "rows")
+    return numbers if sample_weight is None else numbers[np.asarray(sample_weight) > 0]

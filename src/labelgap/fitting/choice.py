@@ -110,6 +110,8 @@ class PenaltyChoice:
     good penalties from bad ones, so penalties are compared on held-out entries even under "train"."""
     by_row: bool = False
     """Whether the entries of a row are held out together."""
+    groups: NDArray[np.int64] | None = None
+    """The number of each row's group, whose rows are held out together; None where there are none."""
     criterion: str = "metric"
     """What the penalties are chosen by, "metric" or "loss"."""
     last_judge: Judge | None = None
@@ -233,7 +235,9 @@ class PenaltyChoice:
         else:
             random_state = check_random_state(self.run.random_state)
             device = self.problem.device
-            plan = hold_out_plan(self.labels, how, random_state, by_row=self.by_row, device=device)
+            plan = hold_out_plan(
+                self.labels, how, random_state, by_row=self.by_row, groups=self.groups, device=device
+            )
         return plan if (plan >= 0).any() else None
 
     def fit_of_fold(self, fold: int) -> Factors | None:

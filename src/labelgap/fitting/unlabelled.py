@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from labelgap._names import check_choice
@@ -100,13 +101,14 @@ class UnlabelledChoice:
         *,
         how: str,
         by_row: bool = False,
+        groups: NDArray[np.int64] | None = None,
         for_fitted_entries: bool = False,
     ) -> ChosenFit:
         """Choose, and fit to all entries.
 
-        ``flip_rate`` is "estimate", or the rates in the order of the labels; ``how`` and ``by_row`` are those
-        of :class:`PenaltyChoice`. ``for_fitted_entries`` says that decisions are made for the entries of the
-        fit, with a yes at all recorded ones, and not for new rows.
+        ``flip_rate`` is "estimate", or the rates in the order of the labels; ``how``, ``by_row`` and
+        ``groups`` are those of :class:`PenaltyChoice`. ``for_fitted_entries`` says that decisions are made
+        for the entries of the fit, with a yes at all recorded ones, and not for new rows.
         """
         rates = self._flip_rates(flip_rate)
         problem = self.problem.with_settings(flip_rate=rates.by_label)
@@ -128,6 +130,7 @@ class UnlabelledChoice:
             self.run,
             how=how,
             by_row=by_row,
+            groups=groups,
             last_judge=last_judge,
             training_threshold=lambda scores, entries: judge(scores, entries).threshold,
             start=self.start,

@@ -24,6 +24,9 @@ from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidPa
 from labelgap.labels.observed import ObservedLabels
 from labelgap.labels.sources import observed_mask
 
+# Gains that differ by less, as a fraction of the largest, are equal.
+_ROUNDING = 1e-12
+
 
 class _Stratified(BaseCrossValidator):  # type: ignore[misc]
     """K folds, by a number for each row or entry."""
@@ -53,7 +56,7 @@ class _Stratified(BaseCrossValidator):  # type: ignore[misc]
 
     def _units(self, n: int, groups: Any, what: str) -> NDArray[np.int64]:
         """The number of what is dealt together with each of n rows or entries: itself, or its group."""
-        units = np.arange(n) if groups is None else _numbered_groups(groups, n, what)
+        units = np.arange(n) if groups is None else numbered_groups(groups, n, what)
         count = int(units.max(initial=-1)) + 1
         what = what if groups is None else "groups"
         k = self.n_splits
@@ -72,6 +75,9 @@ class _Stratified(BaseCrossValidator):  # type: ignore[misc]
         parts of all entries of kind k that the unit has and that f has already: that is where it lowers
         ``Σ_f Σ_k (1/n_splits − f_k)²`` most. The rows themselves are a kind as well.
         """
+        # Where models are only loaded and used, nothing is to be compiled.
+        from labelgap.kernels.dealing import deal
+
         rng = check_random_state(self.random_state)
         n_kinds = int(kinds.max(initial=-1)) + 2
         of_unit = np.concatenate([units[rows], units])
@@ -80,17 +86,12 @@ class _Stratified(BaseCrossValidator):  # type: ignore[misc]
         table = sp.csr_array((parts, (of_unit, of_kind)), shape=(int(units.max()) + 1, n_kinds))
         largest = table.max(axis=1).toarray().ravel()
         lacking = np.full((self.n_splits, n_kinds), 1.0 / self.n_splits)
-        folds = np.empty(len(largest), dtype=np.int64)
         # What holds less evens out the rest.
-        for unit in np.lexsort((rng.permutation(len(largest)), -table.sum(axis=1), -largest)).tolist():
-            here = slice(table.indptr[unit], table.indptr[unit + 1])
-            held, part = table.indices[here], table.data[here]
-            gains = lacking[:, held] @ part
-            # Equal but for rounding.
-            best = np.flatnonzero(gains >= gains.max() - 1e-12 * np.abs(gains).max())
-            folds[unit] = best[0] if len(best) == 1 else rng.choice(best)
-            lacking[folds[unit], held] -= part
-        return folds[units]
+        order = np.lexsort((rng.permutation(len(largest)), -table.sum(axis=1), -largest))
+        draws = rng.random_sample(len(largest))
+        indptr, held = (numbers.astype(np.int64) for numbers in (table.indptr, table.indices))
+        folds = deal(order, indptr, held, table.data, lacking, draws, _ROUNDING)
+        return np.asarray(folds[units])
 
 
 class StratifiedRowSplit(_Stratified):
@@ -124,7 +125,7 @@ class StratifiedRowSplit(_Stratified):
     [1 1] [1 1]
     >>> scaffolds = ["a", "a", "b", "b", "c", "c"]
     >>> StratifiedRowSplit(3, random_state=0).fold_numbers(None, Y, scaffolds)
-    array([0, 0, 1, 1, 2, 2])
+    array([2, 2, 1, 1, 0, 0])
     """
 
     def fold_numbers(self, X: Any, y: Any = None, groups: Any = None) -> NDArray[np.int64]:
@@ -250,7 +251,7 @@ def _labels_of(y: Any) -> ObservedLabels:
     return ObservedLabels.from_any(y, binary=False)
 
 
-def _numbered_groups(groups: Any, n: int, what: str) -> NDArray[np.int64]:
+def numbered_groups(groups: Any, n: int, what: str) -> NDArray[np.int64]:
     """The number of the group of each of n rows or entries."""
     try:
         names = np.asarray(groups)

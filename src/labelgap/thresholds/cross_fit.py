@@ -22,10 +22,11 @@ from sklearn.utils import check_random_state
 from labelgap._arrays import is_tensor, like_input, to_host
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.exceptions import UninformativeLabelsWarning
+from labelgap.exceptions import InvalidInputError, UninformativeLabelsWarning
 from labelgap.kernels.threads import limit_threads, thread_count
 from labelgap.labels import ObservedLabels
-from labelgap.labels.splitting import shuffled_entries, used_rows
+from labelgap.labels.splitting import shuffled_entries
+from labelgap.labels.stratified import StratifiedRowSplit
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds.sweep import best_threshold
 
@@ -47,24 +48,58 @@ _NAMED = 5
 
 
 def hold_out_plan(
-    labels: ObservedLabels, how: str, random_state: Any, *, by_row: bool = False, device: Any = None
+    labels: ObservedLabels,
+    how: str,
+    random_state: Any,
+    *,
+    by_row: bool = False,
+    groups: NDArray[np.int64] | None = None,
+    device: Any = None,
 ) -> NDArray[Any]:
     """For each entry the fold in which it is held out.
 
     ``how`` is "cross-fit" (five folds), "holdout" (a fifth of the entries, once) or "train" (none). With
     fewer than four entries nothing can be held out. ``by_row`` holds out all entries of a row together, if
-    there are two observed rows for each fold. ``device`` is that of the fit, if it has one.
+    there are two observed rows for each fold, and those of all rows of a group where each row has a number in
+    ``groups``. ``device`` is that of the fit, if it has one.
     """
     n_folds = min(N_FOLDS, labels.n_observed // 2)
     if how == "train" or n_folds < 2:
         return np.full(labels.n_observed, NEVER, dtype=np.int8)
-    used, row = used_rows(labels.row_counts()) if by_row else ((), ())
-    if len(used) >= 2 * n_folds:
-        folds = check_random_state(random_state).permutation(len(used))[row] % n_folds
+    used = np.flatnonzero(labels.row_counts())
+    if groups is not None:
+        folds = _row_folds(labels, used, min(n_folds, _several_groups(groups[used])), random_state, groups)
+    elif by_row and len(used) >= 2 * n_folds:
+        folds = _row_folds(labels, used, n_folds, random_state)
     else:
         folds = spread_folds(labels, n_folds, random_state, device)
     # Fold numbers are small, and there is one for each entry.
     return np.where(folds == 0, 0, NEVER).astype(np.int8) if how == "holdout" else folds.astype(np.int8)
+
+
+def _row_folds(
+    labels: ObservedLabels,
+    used: NDArray[np.int64],
+    k: int,
+    random_state: Any,
+    groups: NDArray[np.int64] | None = None,
+) -> NDArray[Any]:
+    """A fold for each entry, the same for all of a row, or of a group; rows without entries do not count."""
+    splitter = StratifiedRowSplit(k, random_state=random_state)
+    some = labels if len(used) == labels.shape[0] else labels.take_rows(used)
+    of_row = splitter.fold_numbers(None, some, None if groups is None else groups[used])
+    return np.repeat(of_row, labels.row_counts()[used])
+
+
+def _several_groups(groups: NDArray[np.int64]) -> int:
+    """How many groups have labels; an error where it is one."""
+    n_groups = len(np.unique(groups))
+    if n_groups < 2:
+        raise InvalidInputError(
+            f"groups puts all {len(groups)} rows that have labels into one group, so that none can be held "
+            "out from a fit to the others. Give at least two groups, or leave groups out."
+        )
+    return n_groups
 
 
 def spread_folds(labels: ObservedLabels, k: int, random_state: Any, device: Any = None) -> NDArray[Any]:
