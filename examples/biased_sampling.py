@@ -30,6 +30,7 @@ print(f"chance of the first and the last label: estimated {estimated.round(3)}, 
 for weights in (None, "inverse-propensity"):
     clf = LowRankClassifier(weights=weights, random_state=0).fit(X[:n], labels)
     promised, f1 = clf.held_out_metric_, get_metric("micro-f1")(Y_new, clf.predict(X_new))
-    print(f"weights={weights!s:20}  micro-F1 promised {promised:.3f}, on all labels of new rows {f1:.3f}")
+    promise = f"{promised:.3f} ± {clf.held_out_error_:.3f}"
+    print(f"weights={weights!s:20}  micro-F1 promised {promise}, on all labels of new rows {f1:.3f}")
 # The weights correct the promise, not the decisions: those are a little worse, because few heavy entries make
 # a noisier fit, and this model, which is right for every label, had nothing to correct.

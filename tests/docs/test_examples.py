@@ -41,7 +41,7 @@ def weights_correct_what_a_biased_sample_promises(printed: list[str]) -> None:
     """What the example and its page say in words, in numbers."""
     *_, plain, weighted = printed
     found = [[float(number) for number in re.findall(r"0\.\d{3}", line)] for line in (plain, weighted)]
-    (promised, reached), (weighted_promise, weighted_reached) = found
+    (promised, _, reached), (weighted_promise, error, weighted_reached) = found
     assert promised - reached > 0.04
-    assert abs(weighted_promise - weighted_reached) < 0.02
+    assert abs(weighted_promise - weighted_reached) <= 2 * error < 0.02
     assert reached > weighted_reached > reached - 0.02

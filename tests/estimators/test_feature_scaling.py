@@ -170,8 +170,7 @@ def test_a_column_of_the_smallest_numbers_is_constant(value: float) -> None:
     fixed: dict[str, Any] = {"trace_penalty": 0.01, "ridge_penalty": 0.01, "random_state": 0, "tol": 1e-7}
 
     def scores(X: Any, scaling: str) -> Any:
-        given = {"features": "linear", "threshold": "train", "intercept_penalty": 0.0}
-        model = LowRankClassifier(feature_scaling=scaling, **given, **fixed)
+        model = LowRankClassifier(features="linear", feature_scaling=scaling, threshold="train", **fixed)
         return model.fit(X, labels).decision_function(X)
 
     settings = list(itertools.product((np.asarray, sp.csr_array), ("auto", "none", "root", "standard")))

@@ -183,13 +183,13 @@ def test_penalties_are_kept_until_the_data_have_grown_or_drifted() -> None:
 
 
 def test_labels_that_judge_go_on_judging(tmp_path: Any) -> None:
-    some, fair = Y.copy(), np.random.RandomState(0).uniform(size=Y.shape) < 0.5
+    some, fair = Y.copy(), np.random.RandomState(0).uniform(size=Y.shape) < 0.7
     fair[60:] = True
     # Labels that are no fair sample: the model learns from them, and is not judged by them.
     some[:60][~fair[:60]] = 1
     whole = LowRankClassifier(**HELD_OUT).fit(X, some, judged=fair)
     everything = LowRankClassifier(**HELD_OUT).fit(X, some)
-    assert abs(whole.held_out_metric_ - everything.held_out_metric_) > 0.01
+    assert abs(whole.held_out_metric_ - everything.held_out_metric_) > 0.02
     model = LowRankClassifier(**HELD_OUT).partial_fit(X[:60], some[:60], judged=fair[:60])
     model.save(tmp_path / "model", with_data=True)
     model = labelgap.load(tmp_path / "model").partial_fit(X[60:], some[60:])

@@ -124,6 +124,8 @@ def test_columns_that_look_centred():
             ((spread - spread.mean(axis=0)) / spread.std(axis=0), True),
             (np.zeros((5, 1)), True),
             (np.ones((5, 1)), False),
+            # A column of the smallest numbers there are is one of zeros.
+            (np.hstack([X, np.full_like(X, 5e-324)]), True),
         ):
             assert ColumnMoments.of(form(columns)).look_centred() == expected
 

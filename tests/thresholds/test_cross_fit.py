@@ -65,8 +65,11 @@ def test_folds_by_row_hold_a_row_out_as_a_whole():
     plan = hold_out_plan(labels, "cross-fit", 0, by_row=True)
     folds = [set(plan[labels.rows == row]) for row in np.unique(labels.rows)]
     assert all(len(one) == 1 for one in folds)
-    # Labels are kept in proportion, and so are rows, as far as that goes.
+    # What is kept in proportion is each label's yes and no, and with them the rows.
     assert np.ptp(np.bincount([fold for (fold,) in folds])) <= 2
+    for value in (0, 1):
+        parts = [labels.select((plan == fold) & (labels.values == value)).label_counts() for fold in range(5)]
+        assert np.ptp(parts, axis=0).max() <= 2
     assert_array_equal(plan, hold_out_plan(labels, "cross-fit", 0, by_row=True))
     # Too few rows are held out entry by entry.
     few = ObservedLabels.from_dense([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, 0.0]])

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.losses import Loss
 from labelgap.objective.moments import (
+    VANISHING,
     ColumnMoments,
     FeatureMoments,
     ObservedMoments,
@@ -37,8 +38,6 @@ _ALIKE = 2.0
 _ROUNDING = 1e-7
 # A spread below this fraction is rounding alone: the mean of equal values differs from them by that much.
 _NO_SPREAD = 64 * np.finfo(np.float64).eps
-# A spread below this is next to the smallest numbers there are, which have few digits and no inverse.
-_VANISHING = np.finfo(np.float64).tiny / np.finfo(np.float64).eps
 # Features with spreads below this are brought to 1: the curvature, which has the square of their unit, would
 # vanish beside the numbers that the solvers add to it.
 _SMALLEST_SPREAD = 1e-12
@@ -70,7 +69,7 @@ def feature_scales(columns: ColumnMoments, scaling: str, *, is_sparse: bool) -> 
     """
     spreads = columns.spreads(centred=not is_sparse)
     # A spread without all its digits, or so small beside the others that its scale has none, is none either.
-    informative = spreads > _VANISHING * max(1.0, float(spreads.max(initial=0.0)))
+    informative = spreads > VANISHING * max(1.0, float(spreads.max(initial=0.0)))
     if not is_sparse:
         informative &= spreads > _ROUNDING * columns.largest
     if scaling == "none" or not informative.any():

@@ -29,6 +29,8 @@ _PER_STORED, _PER_FEATURE, _TURNED = 2.5, 50, 4000
 _LARGEST_DENSE = 1 << 24
 # Values of X that are worked on at a time.
 _BLOCK = 1 << 20
+VANISHING = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)
+"""Numbers below this are next to the smallest there are, which have few digits and no inverse."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,8 @@ class ColumnMoments:
         standard_error = self.spreads(centred=True) / np.sqrt(max(self.n_rows, 1))
         # Means that are rounding of 0, as after standardising, count as 0 whatever the deviation.
         chance = np.maximum(5.0 * standard_error, 1e-12 * self.spreads(centred=False))
+        # A column of the smallest numbers there are is one of zeros.
+        chance = np.maximum(chance, VANISHING)
         return bool(np.all(np.abs(self.mean) <= chance))
 
 
