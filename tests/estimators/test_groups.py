@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import sklearn
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -14,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from labelgap import LowRankClassifier, LowRankRegressor, MetricThreshold, ObservedLabels, PlugInClassifier
 from labelgap.exceptions import InvalidInputError, InvalidParameterError, LabelgapWarning, UnknownNameError
+from labelgap.fitting import row_sample
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -71,6 +73,35 @@ def test_a_plug_in_chooses_its_threshold_on_new_groups() -> None:
     model = PlugInClassifier(LogisticRegression(), random_state=0)
     by_group = model.fit(X, Y, groups=groups).score(X_new, Y_new)
     assert by_group > model.fit(X, Y).score(X_new, Y_new)
+
+
+@pytest.mark.parametrize("weight", [3.0, "auto"])
+def test_soft_labels_are_judged_on_new_groups(weight: Any) -> None:
+    X, values, groups = patients(0, 40)
+    X_new, new_values, _ = patients(500, 60)
+    Y, Y_new = with_gaps((values > 0).astype(float)), (new_values > 0).astype(float)
+    model = LowRankClassifier(features="linear", soft_labels=weight, random_state=0)
+    honest = model.fit(X, Y, groups=groups).held_out_metric_
+    assert honest == pytest.approx(model.score(X_new, Y_new), abs=0.06)
+    assert model.fit(X, Y).held_out_metric_ > honest + 0.1
+
+
+def test_no_sample_of_rows_chooses_where_rows_come_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows that judge a sample would be of the groups that it is fitted to."""
+
+    class SampleWasDrawn(Exception):
+        pass
+
+    def drawn(*_: Any) -> None:
+        raise SampleWasDrawn
+
+    monkeypatch.setattr(row_sample, "draw_rows", drawn)
+    X, values, groups = patients(0, 40)
+    X, Y = sp.csr_array(np.where(X > 0.5, X, 0.0)), (values > 0).astype(float)
+    model = LowRankClassifier(random_state=0)
+    with pytest.raises(SampleWasDrawn):
+        model.fit(X, Y)
+    model.fit(X, Y, groups=groups)
 
 
 def test_a_regressor_holds_out_groups_too() -> None:

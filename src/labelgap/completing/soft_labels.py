@@ -192,12 +192,14 @@ def with_soft_labels(
     run: FitRun,
     *,
     how: str,
+    groups: NDArray[np.int64] | None = None,
     effect: OneClassEffect | None = None,
     held_out: HeldOutScores | None = None,
 ) -> tuple[ChosenFit, float]:
     """The fit with soft labels where held-out rows say that it pays, and the ω that it has; 0 for none.
 
-    ``X`` are the features of the fit, as its map makes them, and ``weight`` is ω or "auto".
+    ``X`` are the features of the fit, as its map makes them, and ``weight`` is ω or "auto". Of
+    ``groups``, the number of each row's group, all rows are held out together.
     """
     assert chosen.problem is not None
     # A single label has no others to learn from.
@@ -207,7 +209,7 @@ def with_soft_labels(
     rng = check_random_state(run.random_state)
     plan = "holdout" if how == "holdout" else "cross-fit"
     by_entry = hold_out_plan(labels, plan, rng)
-    by_row = hold_out_plan(labels, plan, rng, by_row=True)
+    by_row = hold_out_plan(labels, plan, rng, by_row=True, groups=groups)
     seed = int(rng.randint(np.iinfo(np.int32).max))
     if not (by_row >= 0).any():
         return chosen, 0.0

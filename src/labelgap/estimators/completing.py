@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -121,6 +122,7 @@ class Completing:
         run: FitRun,
         effect: OneClassEffect,
         held_out: HeldOutScores,
+        groups: NDArray[np.int64] | None,
     ) -> tuple[ChosenFit, float]:
         """The fit with soft labels, where they pay, and their weight."""
         _refuse_offsets(labels)
@@ -135,6 +137,7 @@ class Completing:
             solver,
             run,
             how=self.threshold,
+            groups=groups,
             effect=effect,
             held_out=held_out,
         )

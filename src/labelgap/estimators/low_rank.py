@@ -458,7 +458,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
                 chosen = maps.fit(competition)
                 transformer = chosen.feature_map
                 if self.soft_labels != 0:
-                    rest = labels, rule, settings, run, effect, held_out
+                    rest = labels, rule, settings, run, effect, held_out, groups
                     chosen, soft_weight = self._with_soft_labels(chosen, X, *rest)
                 effect.warn()
             self._keep_decisions(chosen)

@@ -109,6 +109,8 @@ def sample_for(choice: PenaltyChoice, plan: Any) -> RowSample | None:
     if (
         not choice.samples_rows
         or choice.held_out is not None
+        # The rows that judge would be of the groups that are fitted.
+        or choice.groups is not None
         or len(choice.grid.traces) == 1
         or settings.features.own_rows
         or not choice.problem.has_sparse_features
